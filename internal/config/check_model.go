@@ -315,6 +315,13 @@ func (k checker) train() {
 	if len(k.c.Data.Valid) > 0 || k.c.Data.ValidFraction > 0 || k.knowsFault("data.valid") || k.knowsFault("data.valid_fraction") {
 		return
 	}
+	for _, path := range needValidation(&t) {
+		k.bad(path, "needs validation data: give data.valid or data.valid_fraction")
+	}
+}
+
+// needValidation returns the settings of a training that need validation data.
+func needValidation(t *Train) (paths []string) {
 	for _, x := range []struct {
 		path  string
 		given bool
@@ -325,9 +332,15 @@ func (k checker) train() {
 		{"train.gate.metric", t.Gate.Metric != "" && t.Gate.Data != "next"},
 	} {
 		if x.given {
-			k.bad(x.path, "needs validation data: give data.valid or data.valid_fraction")
+			paths = append(paths, x.path)
 		}
 	}
+	return paths
+}
+
+// WithoutValidation removes the settings of a training that need validation data.
+func (t *Train) WithoutValidation() {
+	t.EarlyStop, t.EvalSteps, t.Schedule, t.Gate = EarlyStop{}, 0, Schedule{}, Gate{}
 }
 
 // schedule checks that a schedule has exactly the settings that its kind uses.

@@ -91,6 +91,25 @@ func TestSetFaults(t *testing.T) {
 	}
 }
 
+// TestWithoutValidation: without the settings that need validation data, a configuration needs none.
+func TestWithoutValidation(t *testing.T) {
+	for _, set := range []string{"early_stop: {patience: 2}", "eval_steps: 5", "schedule: {kind: plateau}", "gate: {metric: auc}", "gate: {metric: auc, data: next}"} {
+		c := Default()
+		err := Set(c, "data.valid_fraction", "0.1")
+		if err == nil {
+			key, text, _ := strings.Cut(set, ": ")
+			err = Set(c, "train."+key, text)
+		}
+		fatal.If(t, err)
+		need := needValidation(&c.Train)
+		if len(need) != 1 && !strings.Contains(set, "next") {
+			t.Errorf("%s: needs validation data: %q", set, need)
+		}
+		c.Train.WithoutValidation()
+		fatal.If(t, Set(c, "data.valid_fraction", "0"))
+	}
+}
+
 // TestCheck: a fault of one setting is reported, and one that another setting can remove is
 // not.
 func TestCheck(t *testing.T) {

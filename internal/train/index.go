@@ -63,8 +63,7 @@ func (o IndexOptions) filled() (*config.Config, error) {
 		c.Data.Train = o.Data
 	}
 	c.Data.Test, c.Data.Valid, c.Data.Index, c.Data.Follow = nil, nil, "", schema.Follow{} // a stream is indexed as far as it exists now
-	// There is no validation data for early stopping and schedules.
-	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
+	c.Train.WithoutValidation()
 	c.Fill()
 	return c, nil
 }

@@ -123,8 +123,7 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	}
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.Follow = files, nil, nil, schema.Follow{}
 	c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
-	// There is no validation data for early stopping and schedules.
-	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
+	c.Train.WithoutValidation()
 	c.Train.Precision, c.Train.Device = "fp32", "cpu" // weights are stored in fp32; any machine has a CPU
 	c.Fill()
 	return nil

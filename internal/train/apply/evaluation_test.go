@@ -46,7 +46,7 @@ func TestEvaluationOfTheBestEpoch(t *testing.T) {
 		t.Skip("left out with -short")
 	}
 	t.Parallel()
-	c := traintest.ClicksConfig(t, traintest.Clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	c := traintest.ClicksConfig(t, traintest.Clicks(t, 600), "", ", gate: {metric: auc}, early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
 	fatal.If(t, config.Set(c, "train.epochs", "50"))
 	res := trained(t, 2, c)
 	if res.EarlyStopped != 2 {
