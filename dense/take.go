@@ -77,6 +77,17 @@ type Axes struct {
 	Initial    bool
 }
 
+// Rescale keeps the values of parameters that were trained with the rules of other groups, of the same number, although
+// the constants of their rule have changed (optim.Rule.Rescale). Call it after Load or Take.
+func (a *Arena) Rescale(was []Group) {
+	for _, p := range a.params {
+		if p.group < len(was) {
+			a.groups[p.group].Rule.Rescale(was[p.group].Rule, p.Value, p.State)
+		}
+	}
+	a.Changed()
+}
+
 // Take replaces parameters, their optimizer state and running statistics by those that Save
 // wrote for another model under the same names, as far as their shapes agree under axes, which may
 // be nil. Rows and columns that the saved parameter does not have get the state of an untrained

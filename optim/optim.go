@@ -13,7 +13,7 @@
 //
 // A schedule multiplies the learning rate of every rule except ftrl. The state z of ftrl is
 // a sum of terms in 1/alpha, from which each step computes the parameters. A different
-// alpha would rescale everything learnt before. The steps of ftrl shrink by themselves, per
+// alpha would rescale everything learnt before, unless Rescale is called. The steps of ftrl shrink by themselves, per
 // coordinate.
 //
 // # Batches
@@ -185,10 +185,30 @@ func (r Rule) InitState(w, state []float32) {
 			state[i] = float32(*r.Accumulator)
 		}
 	case "ftrl":
-		for i, x := range w {
-			if x != 0 {
-				state[i] = float32(float64(-float64(x)*(r.Beta/r.LearningRate+r.L2)) - math.Copysign(r.L1, float64(x)))
-			}
+		r.represent(w, state)
+	}
+}
+
+// Rescale keeps parameters that another rule has trained as they are: with other constants, the state of ftrl would
+// change them in the next step. It reports whether it does: both rules are ftrl with different constants. Then it sets
+// z to that which gives w with the constants of r; the sums of squares stay.
+func (r Rule) Rescale(was Rule, w, state []float32) bool {
+	r, was = r.Default(), was.Default()
+	if r.Kind != "ftrl" || was.Kind != "ftrl" || r.LearningRate == was.LearningRate && r.Beta == was.Beta && r.L1 == was.L1 && r.L2 == was.L2 {
+		return false
+	}
+	r.represent(w, state)
+	return true
+}
+
+// represent sets the z of ftrl.
+func (r Rule) represent(w, state []float32) {
+	for i, x := range w {
+		x, n := float64(x), float64(state[len(w)+i])
+		if x != 0 {
+			state[i] = float32(float64(-x*((r.Beta+math.Sqrt(n))/r.LearningRate+r.L2)) - math.Copysign(r.L1, x))
+		} else {
+			state[i] = float32(max(-r.L1, min(r.L1, float64(state[i]))))
 		}
 	}
 }

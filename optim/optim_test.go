@@ -241,3 +241,34 @@ func TestAnAccumulatorMayStartAtZero(t *testing.T) {
 		t.Error("an accumulator of 0 equals the default")
 	}
 }
+
+// TestRescale: with other constants of ftrl, a step without gradient leaves the parameters as they are once the state is
+// rescaled, and only then.
+func TestRescale(t *testing.T) {
+	was, now := Rule{Kind: "ftrl", LearningRate: 0.1, L1: 0.01}, Rule{Kind: "ftrl", LearningRate: 0.003, Beta: 2, L1: 0.3, L2: 0.5}
+	w, state := []float32{0.5, -0.25, 0, 0.125}, make([]float32, 8)
+	was.InitState(w, state)
+	for n := range 50 {
+		u := was.At(Step{N: int64(n + 1), Rate: 1})
+		u.Apply(0, w, []float32{0.2 * float32(n%3), -0.1, 0, 0}, state)
+	}
+	want := slices.Clone(w)
+	for _, rescaled := range []bool{false, true} {
+		w, state := slices.Clone(want), slices.Clone(state)
+		if rescaled && !now.Rescale(was, w, state) {
+			t.Error("is not rescaled")
+		}
+		u := now.At(Step{N: 51, Rate: 1})
+		u.Apply(0, w, make([]float32, 4), state)
+		same := true
+		for i := range w {
+			same = same && math.Abs(float64(w[i]-want[i])) <= 1e-6*math.Abs(float64(want[i]))
+		}
+		if same != rescaled {
+			t.Errorf("rescaled: %v: %v, want %v", rescaled, w, want)
+		}
+	}
+	if was.Rescale(was, nil, nil) || now.Rescale(Rule{Kind: "adam"}, nil, nil) {
+		t.Error("nothing has changed, or the state is another")
+	}
+}

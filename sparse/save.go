@@ -134,6 +134,10 @@ func (x *Files) LoadDelta(r io.Reader, table, shard int) (now int64, err error) 
 	return now, nil
 }
 
+// Convert makes LoadShard and LoadDelta change each record of a table, which is its V values and S of state, with
+// f; nil ends it.
+func (x *Files) Convert(table int, f func(record []float32)) { x.store.tables[table].Convert(f) }
+
 // Put inserts or changes the row of a key on the rank that owns it; other ranks ignore the call. fill
 // gets its record: of a key without a row, V initial values and S zeros of state, which it completes.
 // Call it before the first step.

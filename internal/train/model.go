@@ -115,7 +115,7 @@ func (r *run) openTrained(ctx context.Context, from *checkpoint.Checkpoint, coun
 		return err
 	}
 	r.Rec.Enter(trace.Restore)
-	err = r.trainer.Load(from, nil, r.cursor.Refit.steps())
+	err = r.trainer.Load(from, nil, r.cursor.Refit.steps(), nil)
 	r.Rec.Enter(trace.Wait)
 	return err
 }

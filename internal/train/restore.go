@@ -31,7 +31,7 @@ func (r *run) restoreBest() (restored bool, err error) {
 		return false, err
 	}
 	r.cursor.LastLoss = was.LastLoss
-	return true, r.trainer.Load(c, nil, was.Refit.steps())
+	return true, r.trainer.Load(c, nil, was.Refit.steps(), save.FilledConfig)
 }
 
 // restorable opens a checkpoint of this job on all ranks. If verify is set, it is read first.

@@ -199,7 +199,7 @@ func (s *saves) move() error {
 	}
 	if err == nil {
 		c.Watch(s.shown.Advance)
-		err = s.trainer.Load(c, owner, s.cursor.Refit.steps())
+		err = s.trainer.Load(c, owner, s.cursor.Refit.steps(), save.FilledConfig)
 	}
 	if err != nil {
 		return fmt.Errorf("step %d: move shards: %w", n, err)

@@ -257,8 +257,11 @@ func (r taking) origin() (from step.Origin, now layout.Layout, err error) {
 		Checkpoint: r.source, Layout: layout.New(was, r.in.From.Sparse(), r.in.From.Dense()), Same: same,
 		Reset: r.config.Train.From.Optimizer == "reset", Tables: isOtherNetwork(was, r.config),
 	}
+	if !from.Reset {
+		from.ConfigOf = save.FilledConfig
+	}
 	if o, err := convert.ReadOrigin(r.source); err != nil || o != nil {
-		from.Reset = true // it has no states
+		from.Reset, from.ConfigOf = true, nil // it has no states
 		from.Tables = from.Tables || o != nil && !o.Statistics && r.config.Train.From.Allows("network")
 		return from, layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense()), err
 	}

@@ -332,3 +332,33 @@ func TestFromIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWeightsOutliveTheRateOfFTRL: the state of ftrl means other weights with another rate. The weights stay, also when
+// some rows of a checkpoint were last written with an earlier rate.
+func TestWeightsOutliveTheRateOfFTRL(t *testing.T) {
+	t.Parallel()
+	path := traintest.Clicks(t, 600)
+	for _, dense := range []string{"adam", "ftrl"} {
+		c := traintest.ClicksConfig(t, path, "", ", optimizer: {dense: {kind: "+dense+"}}")
+		c.Data.Test = []string{path}
+		c.Train.Checkpoint.EverySteps, c.Train.Checkpoint.FullEvery = 5, 10
+		old := runJob(t, 2, Options{Config: c})
+		want := *old.TestLogLoss
+		from := runJob(t, 1, Options{Config: c, From: old.RunDir, Set: still})
+		if math.Abs(*from.TestLogLoss-want) > 1e-5 {
+			t.Errorf("dense %s: -from: log-loss %v, was %v", dense, *from.TestLogLoss, want)
+		}
+		more := func(epochs int, rate string) []string {
+			set := []string{fmt.Sprintf("train.epochs=%d", epochs)}
+			for _, of := range []string{"deep", "dense", "wide"} {
+				set = append(set, "train.optimizer."+of+".learning_rate="+rate)
+			}
+			return set
+		}
+		runJob(t, 2, Options{Resume: old.RunDir, Set: more(c.Train.Epochs+1, "1e-30")})
+		again := runJob(t, 1, Options{Resume: old.RunDir, Set: more(c.Train.Epochs+2, "1e-25")})
+		if math.Abs(*again.TestLogLoss-want) > 1e-5 {
+			t.Errorf("dense %s: -resume: log-loss %v, was %v", dense, *again.TestLogLoss, want)
+		}
+	}
+}

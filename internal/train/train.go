@@ -43,7 +43,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 		j.cursor.Enough = stop.Patience > 0 && j.cursor.Progress.Waited >= stop.Patience
 	}
 	j.saves.saver.Resume(c.Step(), len(c.Chain())-1)
-	return j.trainer.Load(c, nil, j.cursor.Refit.steps())
+	return j.trainer.Load(c, nil, j.cursor.Refit.steps(), save.FilledConfig)
 }
 
 // Run trains, evaluates and writes all results to the run directory. All ranks return the

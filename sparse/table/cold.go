@@ -13,6 +13,8 @@ import (
 type tiered struct {
 	eviction
 	colder []victim // scratch: rows to move to disk
+
+	convert func(record []float32) // changes the records that are loaded; nil: nothing does
 }
 
 const (

@@ -116,6 +116,7 @@ func (t *Table) change(shard int, rows []byte, notes int, gone []byte, now int64
 			return err
 		}
 		copy(raw.Bytes(record), b[8:])
+		t.converted(record)
 		t.unpack(row, record)
 		t.restamp(row, b[:size], notes, uint32(now))
 	}

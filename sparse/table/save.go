@@ -275,8 +275,18 @@ func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 func (t *tiered) load(key uint64, b []byte, notes int) {
 	row := t.insert(key)
 	copy(raw.Bytes(t.record), b)
+	t.converted(t.record)
 	t.unpack(row, t.record)
 	t.restamp(row, b, notes, 0)
+}
+
+// Convert makes LoadShard and LoadDelta change each record, which is V values and S of state, with f; nil ends it.
+func (t *tiered) Convert(f func(record []float32)) { t.convert = f }
+
+func (t *tiered) converted(record []float32) {
+	if t.convert != nil {
+		t.convert(record)
+	}
 }
 
 // restamp sets the notes of a row from the file. A row without saved notes gets stamp none.

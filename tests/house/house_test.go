@@ -163,7 +163,7 @@ func TestOnlyPublicPackagesCanBeImported(t *testing.T) {
 // maxExported limits the exported functions, methods, types, constants and variables of the
 // public packages. A change that adds a name removes another, or its commit message gives
 // the reason to raise the limit.
-const maxExported = 814
+const maxExported = 817
 
 // TestThePublicPackagesStaySmall limits the exported names of the public packages.
 func TestThePublicPackagesStaySmall(t *testing.T) {

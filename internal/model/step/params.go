@@ -61,13 +61,14 @@ func IsSeen(section string) bool { return strings.HasPrefix(section, "seen/") }
 
 // Load restores the parameters from a checkpoint. Each rank reads the shards that it
 // owns, according to owner if that is not nil. before is the number of steps of the checkpoint that the
-// model has not taken (train.refit). A batch that was announced is pulled again when its step begins.
-func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32, before int64) error {
+// model has not taken (train.refit). A batch that was announced is pulled again when its step begins. A model that
+// is not trained on needs no configOf.
+func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32, before int64, configOf ConfigOf) error {
 	if err := t.forgetPrepared(); err != nil {
 		return err
 	}
 	defer c.Hold()()
-	if err := c.Read(SectionDense, t.model.arena.Load); err != nil {
+	if err := t.loadDense(c, configOf, t.model.arena.Load); err != nil {
 		return err
 	}
 	if d := t.model.device; d != nil {
@@ -88,11 +89,24 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32, before int64) er
 		}
 	}
 	for table, tb := range t.model.layout.Tables {
-		if err := LoadTable(store, c.Chain(), table, tb.Name, before); err != nil {
+		if err := LoadTable(store, c.Chain(), table, tb.Name, before, configOf); err != nil {
 			return err
 		}
 	}
 	return copyLoaded(t)
+}
+
+// loadDense reads the dense parameters of a checkpoint. They keep their values although the constants of ftrl have
+// changed.
+func (t *Trainer) loadDense(c *checkpoint.Checkpoint, configOf ConfigOf, load func(r io.Reader) error) error {
+	if err := c.Read(SectionDense, load); err != nil || configOf == nil {
+		return err
+	}
+	was, err := configOf(c)
+	if err == nil {
+		t.model.arena.Rescale(t.model.arenaConfig(was, nil).Groups)
+	}
+	return err
 }
 
 // copyLoaded makes the copies of the rows of a rank after they were loaded.
@@ -103,9 +117,17 @@ func copyLoaded(t *Trainer) error {
 
 // LoadTable fills an empty table of this rank from a chain of checkpoints, whose first link
 // must be a full one. before is as in Trainer.Load.
-func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string, before int64) error {
+func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string, before int64, configOf ConfigOf) error {
 	store.Files().SetNow(table, links[0].Step()-before) // ages count from there
+	defer store.Files().Convert(table, nil)
 	for n, link := range links {
+		if configOf != nil {
+			was, err := configOf(link)
+			if err != nil {
+				return err
+			}
+			store.Files().Convert(table, rescale(store.Config().Tables[table], name, was))
+		}
 		if err := loadLink(store, links, n, table, name); err != nil {
 			return err
 		}
@@ -213,11 +235,4 @@ func eachRecord(c *checkpoint.Checkpoint, t sparse.Table, of func(shard int) boo
 		rows.Discard(shard)
 	}
 	return nil
-}
-
-func widthOf(parts []sparse.Part) (n int) {
-	for _, p := range parts {
-		n += p.Dim
-	}
-	return n
 }

@@ -18,6 +18,7 @@ import (
 type Origin struct {
 	Checkpoint *checkpoint.Checkpoint
 	Layout     layout.Layout
+	ConfigOf   ConfigOf
 	Same       func(feature string) (was string, same bool) // a feature with the same keys or numbers in both models, and its name in this one
 
 	Loaded *Trainer // the model of the checkpoint, from which tables are taken where that is possible; nil: from the checkpoint
@@ -235,7 +236,7 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 	c := from.Checkpoint
 	defer c.Hold()()
 	if !from.Tables {
-		if err := c.Read(SectionDense, func(r io.Reader) (err error) {
+		if err := t.loadDense(c, from.ConfigOf, func(r io.Reader) (err error) {
 			taken.Own, err = t.model.arena.Take(r, !from.Reset, func(name string) dense.Axes { return m.axes[name] })
 			return err
 		}); err != nil {
@@ -260,7 +261,7 @@ func Take(t *Trainer, from Origin, m Match) (taken Taken, err error) {
 		switch {
 		case was >= 0 && !from.Reset && from.Loaded != nil && store.Files().Adopt(table, from.Loaded.model.store, was):
 		case was >= 0 && !from.Reset && sameRows(from.Layout.Tables[was], t.model.layout.Tables[table]):
-			err = LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name, from.Before)
+			err = LoadTable(store, c.Chain(), table, from.Layout.Tables[was].Name, from.Before, from.ConfigOf)
 		case was >= 0:
 			err = copyTable(store, from, table, from.Layout.Tables[was], m.Parts[table])
 		}
@@ -301,6 +302,7 @@ func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, pa
 				}
 				if parts[i] >= 0 && !from.Reset && was.Parts[parts[i]].Rule.Default().Kind == p.Rule.Default().Kind {
 					copy(state, old[parts[i]].state.of(record))
+					p.Rule.Rescale(was.Parts[parts[i]].Rule, values, state)
 				} else {
 					p.Rule.InitState(values, state)
 				}
@@ -308,22 +310,3 @@ func copyTable(store *sparse.Store, from Origin, table int, was sparse.Table, pa
 		})
 	})
 }
-
-// place is the place of a part in a record.
-type place struct{ value, state span }
-
-// places returns the places of the parts of a record: their values, followed by their states.
-func places(parts []sparse.Part) (all []place) {
-	at, width := place{}, widthOf(parts)
-	for _, p := range parts {
-		at.value.end = at.value.begin + p.Dim
-		at.state.end = at.state.begin + p.Rule.StateLen(p.Dim)
-		all = append(all, place{at.value, span{width + at.state.begin, width + at.state.end}})
-		at.value.begin, at.state.begin = at.value.end, at.state.end
-	}
-	return all
-}
-
-type span struct{ begin, end int }
-
-func (s span) of(record []float32) []float32 { return record[s.begin:s.end] }

@@ -45,7 +45,7 @@ func Contents(c *checkpoint.Checkpoint) (map[string]Content, error) {
 	}
 	defer store.Close()
 	for table, tb := range cfg.Tables {
-		err := errors.Join(store.Reset(), step.LoadTable(store, c.Chain(), table, tb.Name, 0))
+		err := errors.Join(store.Reset(), step.LoadTable(store, c.Chain(), table, tb.Name, 0, nil))
 		for _, shard := range store.Shards().Owned() {
 			delete(contents, sparse.SectionName(tb.Name, shard))
 		}

@@ -42,3 +42,12 @@ func ReadConfig(c *checkpoint.Checkpoint) (*config.Config, error) {
 	}
 	return config.ParseSaved(filepath.Join(c.Dir(), SectionConfig), b)
 }
+
+// FilledConfig is ReadConfig with the defaults in place of what is left out. It implements step.ConfigOf.
+func FilledConfig(c *checkpoint.Checkpoint) (*config.Config, error) {
+	was, err := ReadConfig(c)
+	if err == nil {
+		was.Fill()
+	}
+	return was, err
+}
