@@ -80,7 +80,7 @@ func (g *graph) body(src Source, c *config.Config, e *encode.Encoder, l layout.L
 		tables = append(tables, t)
 		records.loadRows(i, &rows)
 	}
-	s = &inputSet{g: g, e: e, fits: fits, features: map[string][]string{}, tables: map[string]*onnxTable{}}
+	s = &inputSet{g: g, e: e, fits: fits, multi: records.multi(c), features: map[string][]string{}, tables: map[string]*onnxTable{}}
 	for _, ft := range l.Features {
 		s.tables[ft.Name] = tables[ft.Table]
 	}
@@ -160,7 +160,7 @@ func writeGraph(ctx context.Context, src Source, dir string, opt OnnxOptions) (r
 		return r, none
 	}
 	if none != nil && ctx.Err() == nil && opt.Warn != nil {
-		opt.Warn(fmt.Sprintf("the model has no %s, records to check it with: %v; name files of records with -data", onnxCheck, none))
+		opt.Warn(fmt.Sprintf("the model has no %s, records to check it with: %v; a field without separator is taken to have one value in a row; name files of records with -data", onnxCheck, none))
 	}
 	g := &graph{consts: map[string]string{}, rows: opt.Rows, data: newWriter(system{}, dir, onnxData)}
 	if g.err = g.data.err; g.err != nil {

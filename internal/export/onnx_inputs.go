@@ -87,6 +87,7 @@ type inputSet struct {
 	e        *encode.Encoder
 	fits     []fitted
 	all      []OnnxInput
+	multi    map[string]bool       // features and crosses with several values in a row
 	features map[string][]string   // by input: the features that read it
 	tables   map[string]*onnxTable // by feature
 }
@@ -227,7 +228,7 @@ func (s *inputSet) locate(l layout.Layout, fits []fitted, columns []encode.Spars
 
 // sparse returns the rows of a vocabulary in a table, and the keys of another feature.
 func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
-	g, list := s.g, f.Separator != "" || f.Pairs != ""
+	g, list := s.g, s.multi[f.Name]
 	var x found
 	var in string
 	switch e := f.encoding(); {
@@ -273,10 +274,10 @@ func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
 // cross returns the keys of a cross, which are an input.
 func (s *inputSet) cross(c encode.SparseColumn) found {
 	if s.g.rows {
-		return s.row(c.Name, c.Multi)
+		return s.row(c.Name, s.multi[c.Name])
 	}
-	x := found{keys: s.keyed(c.Name, c.Multi)}
-	if c.Multi {
+	x := found{keys: s.keyed(c.Name, s.multi[c.Name])}
+	if s.multi[c.Name] {
 		x.mask = s.g.first(s.g.on("Not", s.g.on("Equal", x.keys, s.g.scalarInt(missingKey()))))
 	}
 	return x

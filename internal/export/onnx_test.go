@@ -554,3 +554,62 @@ func compareONNX(t *testing.T, dir string, inputs map[string]tensor, want []floa
 		}
 	}
 }
+
+// TestONNXLists: features without a separator have inputs of lists if their field has lists, and so have crosses of
+// them and features with weights.
+func TestONNXLists(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	for i := range 600 {
+		tags, w := fmt.Sprintf(`"t%d"`, i%7), "1"
+		if i > 50 { // after those of check.json
+			tags, w = fmt.Sprintf(`["t%d","t%d"]`, i%7, i%5), "[1,0.5]"
+		}
+		fmt.Fprintf(&b, `{"click":%d,"tags":%s,"w":%s,"user":"u%d"}`+"\n", i%3%2, tags, w, i%9)
+	}
+	file := filepath.Join(dir, "a.jsonl")
+	fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
+	c, err := config.Parse("lists.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], format: jsonl}
+label: {field: click}
+features:
+  - {field: tags, encode: vocabulary}
+  - {field: tags, name: weighted, encode: vocabulary, weights: w}
+  - {field: tags, name: hashed, encode: hash}
+  - {field: user, encode: vocabulary}
+crosses: [{of: [tags, user]}]
+model: {embedding_dim: 3, hidden: [4]}
+train: {epochs: 1, batch: 64}
+`, file)))
+	fatal.If(t, err)
+	r, err := train.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), train.Options{Config: c, Out: dir}).Run(t.Context())
+	fatal.If(t, err)
+	trained, err := train.OpenTrained(t.Context(), r.RunDir, func(line string) { t.Error(line) })
+	fatal.If(t, err)
+	for _, rows := range []bool{false, true} {
+		out := filepath.Join(dir, fmt.Sprint("onnx-", rows))
+		w, err := export.WriteONNX(t.Context(), source(trained), out, export.OnnxOptions{Rows: rows})
+		fatal.If(t, err)
+		var lists, others []string
+		for _, in := range w.Inputs {
+			if in.List {
+				lists = append(lists, in.Name)
+			} else {
+				others = append(others, in.Name)
+			}
+		}
+		want := "[tags w hashed:key tags_x_user:key] [user]"
+		if rows {
+			want = "[tags:row weighted:row w hashed:row tags_x_user:row] [user:row]"
+		}
+		if got := fmt.Sprint(lists, others); got != want {
+			t.Errorf("lists and others: %s\nwant %s", got, want)
+		}
+		if exec.Command("python3", "-c", "import numpy, onnxruntime").Run() != nil {
+			continue
+		}
+		if said, code := checkWith(t, out, "onnxruntime"); code != 0 || !strings.Contains(said, ": 0 of 32 records differ") {
+			t.Errorf("exit code %d: %s", code, said)
+		}
+	}
+}
