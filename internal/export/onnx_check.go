@@ -1,10 +1,10 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,7 +31,7 @@ type sample struct {
 	coder   *encode.RowCoder
 	numbers map[string][]float64   // by field, row by row: numbers and vectors
 	rows    []map[uint64][]float32 // by table: rows of the keys of the batch
-	lists   map[string]bool        // fields with several values in a row, of the first record.DefaultLook records
+	lists   map[string]bool        // fields with several values in a row, see record.Files.Lists
 }
 
 // takeSample reads the first records.
@@ -43,14 +43,7 @@ func takeSample(ctx context.Context, from schema.Source, features []schema.Featu
 	if err != nil {
 		return nil, err
 	}
-	s := &sample{numbers: map[string][]float64{}, rows: make([]map[uint64][]float32, tables), lists: map[string]bool{}}
-	types, err := files.Types()
-	if err != nil {
-		return nil, err
-	}
-	for name, of := range types {
-		s.lists[name] = of.List
-	}
+	s := &sample{numbers: map[string][]float64{}, rows: make([]map[uint64][]float32, tables)}
 	var fields []string
 	var now walked
 	s.coder, err = e.InputCoder(from, func(read []string) record.Decoder {
@@ -63,19 +56,11 @@ func takeSample(ctx context.Context, from schema.Source, features []schema.Featu
 	s.coder.Forgive(func(string, int64) {})
 	b := encode.NewBatcher(s.coder)
 	b.Start(&s.batch, warmupRecords)
-	n, looked := 0, 0
+	if s.lists, err = files.Lists(ctx, fields); err != nil {
+		return nil, err
+	}
+	n := 0
 	if _, err := files.Walk(ctx, fields, 0, func(lists []value.List) error {
-		for i := range lists {
-			if lists[i].Len() > 1 {
-				s.lists[fields[i]] = true
-			}
-		}
-		if looked++; looked > record.DefaultLook {
-			return record.Stop
-		}
-		if n == warmupRecords {
-			return nil
-		}
 		now.lists = lists
 		row, fl := b.Row(nil)
 		if fl != nil {
@@ -85,7 +70,9 @@ func takeSample(ctx context.Context, from schema.Source, features []schema.Featu
 		if fl := b.Add(&s.batch, row); fl != nil {
 			return errors.New(fl.Want)
 		}
-		n++
+		if n++; n == warmupRecords {
+			return record.Stop
+		}
 		return nil
 	}, nil); err != nil {
 		return nil, err
@@ -97,16 +84,18 @@ func takeSample(ctx context.Context, from schema.Source, features []schema.Featu
 	return s, nil
 }
 
-// multi returns the features and crosses whose inputs have several values in a row.
+// multi returns the features and crosses whose inputs have several values in a row. Weights belong to lists.
 func (s *sample) multi(c *config.Config) map[string]bool {
-	all := map[string]bool{}
+	lists := map[string]bool{}
+	if s != nil {
+		maps.Copy(lists, s.lists)
+	}
 	for _, f := range c.Features {
-		all[cmp.Or(f.Name, f.Field)] = f.Separator != "" || f.Pairs != "" || f.Weights != "" || s != nil && s.lists[f.Field]
+		if f.Weights != "" {
+			lists[f.Field] = true
+		}
 	}
-	for _, x := range c.Crosses {
-		all[x.Name] = slices.ContainsFunc(x.Of, func(name string) bool { return all[name] })
-	}
-	return all
+	return encode.Multi(schema.Schema{Features: c.Features, Crosses: c.Crosses}, lists)
 }
 
 // walked is the decoder of records whose values are known.

@@ -586,6 +586,9 @@ train: {epochs: 1, batch: 64}
 	fatal.If(t, err)
 	trained, err := train.OpenTrained(t.Context(), r.RunDir, func(line string) { t.Error(line) })
 	fatal.If(t, err)
+	if keys := predictKeys(t, r.RunDir, file)["hashed:key"]; len(keys) != 600 || strings.Count(keys[0], "|") != 0 || strings.Count(keys[599], "|") != 1 {
+		t.Errorf("keys of the first and the last record: %q, %q", keys[0], keys[599])
+	}
 	for _, rows := range []bool{false, true} {
 		out := filepath.Join(dir, fmt.Sprint("onnx-", rows))
 		w, err := export.WriteONNX(t.Context(), source(trained), out, export.OnnxOptions{Rows: rows})

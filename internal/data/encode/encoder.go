@@ -172,27 +172,37 @@ func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
 	return e, nil
 }
 
+// Multi returns the features and crosses of a filled schema of which a row may have several values. lists are the fields
+// that are known to have lists.
+func Multi(s schema.Schema, lists map[string]bool) map[string]bool {
+	all := map[string]bool{}
+	for _, f := range s.Features {
+		all[f.Name] = f.Separator != "" || f.Pairs != "" || lists[f.Field]
+	}
+	for _, x := range s.Crosses {
+		all[x.Name] = slices.ContainsFunc(x.Of, func(name string) bool { return all[name] })
+	}
+	return all
+}
+
 // Outputs describes the columns that encoders of a filled schema make, except the sizes of
 // vocabularies, which depend on the data: see Encoder.Sparse and Encoder.Dense.
 func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error) {
 	if err := schema.Joined("encoder", s.Validate(nil)); err != nil {
 		return nil, nil, err
 	}
-	multi := map[string]bool{}
+	multi := Multi(s, nil)
 	for _, f := range s.Features {
 		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {
 			dense = append(dense, numbersOf(&f)...)
 			continue
 		}
-		multi[f.Name] = f.Separator != "" || f.Pairs != ""
 		sparse = append(sparse, SparseColumn{
 			Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep, Multi: multi[f.Name],
 		})
 	}
 	for _, x := range s.Crosses {
-		c := SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true}
-		c.Multi = slices.ContainsFunc(x.Of, func(name string) bool { return multi[name] })
-		sparse = append(sparse, c)
+		sparse = append(sparse, SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true, Multi: multi[x.Name]})
 	}
 	return sparse, dense, nil
 }

@@ -319,3 +319,31 @@ func (f *Files) Types() (map[string]table.Declared, error) {
 	}
 	return all, nil
 }
+
+// Lists returns those of some fields that have several values in one of the first DefaultLook records, or are columns
+// of lists.
+func (f *Files) Lists(ctx context.Context, names []string) (map[string]bool, error) {
+	all := map[string]bool{}
+	types, err := f.Types()
+	if err != nil {
+		return nil, err
+	}
+	for name, of := range types {
+		if of.List && slices.Contains(names, name) {
+			all[name] = true
+		}
+	}
+	n := 0
+	_, err = f.Walk(ctx, names, 0, func(lists []value.List) error {
+		for i := range lists {
+			if lists[i].Len() > 1 {
+				all[names[i]] = true
+			}
+		}
+		if n++; n == DefaultLook {
+			return Stop
+		}
+		return nil
+	}, nil)
+	return all, err
+}

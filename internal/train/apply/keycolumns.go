@@ -24,8 +24,8 @@ type keyColumn struct {
 }
 
 // keyColumns returns the key columns of a filled configuration. Their names are the names of
-// export.OnnxInput.
-func keyColumns(c *config.Config) (all []keyColumn) {
+// export.OnnxInput. lists are fields with lists, although they have no separator.
+func keyColumns(c *config.Config, lists map[string]bool) (all []keyColumn) {
 	s := input.SchemaOf(c)
 	encoding := func(name string) schema.Encoding {
 		i := slices.IndexFunc(s.Features, func(f schema.Feature) bool { return f.Name == name })
@@ -39,10 +39,11 @@ func keyColumns(c *config.Config) (all []keyColumn) {
 	if err != nil {
 		return nil // no such configuration trains
 	}
+	multi := encode.Multi(s, lists)
 	for i, x := range sparse {
 		if e := schema.Hash; x.Cross || encoding(x.Name) == e || encoding(x.Name).Date() {
 			k := keyColumn{x.Name + ":key", i, value.Int}
-			if x.Multi {
+			if multi[x.Name] {
 				k.kind = value.Text
 			}
 			all = append(all, k)

@@ -32,6 +32,8 @@ type PredictOptions struct {
 	// Open opens the output. It is called on rank 0 only.
 	Open func(columns []write.Column) (PredictOutput, error)
 	Text bool // the output has a text format: all values are passed as text
+
+	lists map[string]bool // with Keys: fields of which a record has several values; on rank 0
 }
 
 // PredictOutput is the destination of predictions.
@@ -98,7 +100,7 @@ func (o *PredictOptions) keys(c *config.Config) []keyColumn {
 	if !o.Keys {
 		return nil
 	}
-	return keyColumns(c)
+	return keyColumns(c, o.lists)
 }
 
 // columns returns the columns of the output: the copied fields; the keys; then, for each

@@ -56,6 +56,10 @@ func (p Prediction) newPredictions(ctx context.Context, by evaluate.Evaluator) (
 	s := &predictions{Prediction: p, by: by, labels: all.All(), keys: p.options.keys(p.Config)}
 	var open error // as it is, where it came up
 	fault, err := save.First(p.Comm, p.Rec, func() error {
+		if open = p.findLists(ctx); open != nil {
+			return open
+		}
+		s.keys = p.options.keys(p.Config)
 		columns := s.options.columns(p.Config)
 		if open = p.typeCopied(ctx, columns); open == nil {
 			s.writer, open = s.newWriter(columns)
@@ -203,6 +207,40 @@ func (s *predictions) newWriter(columns []write.Column) (w *predictionWriter, er
 		return nil, err
 	}
 	return w, nil
+}
+
+// findLists finds the fields of keys of which a record has several values, in a pass over the records, if their
+// format can hold lists.
+func (p Prediction) findLists(ctx context.Context) error {
+	o, fields := p.options, []string(nil)
+	if !o.Keys || p.Config.Data.HasLayout() {
+		return nil
+	}
+	for _, f := range p.Config.Features {
+		if p.In.Train.HasFields([]string{f.Field}) == nil && !slices.Contains(fields, f.Field) {
+			fields = append(fields, f.Field)
+		}
+	}
+	lines, err := p.In.Train.Lines(fields)
+	if err != nil {
+		return err
+	}
+	defer lines.Close()
+	o.lists = map[string]bool{}
+	for {
+		_, lists, err := lines.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range lists {
+			if lists[i].Len() > 1 {
+				o.lists[fields[i]] = true
+			}
+		}
+	}
 }
 
 // typeCopied determines the types of the copied fields in a pass over the records. In an
