@@ -197,7 +197,7 @@ func (r taking) changed(lines []string) []string {
 		return summed(lines, r.cursor.Kept)
 	}
 	lines = slices.DeleteFunc(lines, func(line string) bool {
-		return strings.Contains(line, " kept") && (!strings.HasSuffix(line, " new") || strings.HasSuffix(line, " and 0 new"))
+		return strings.Contains(line, " kept") && !strings.HasSuffix(line, " dropped") && !strings.HasPrefix(line, "  layers: ") && (!strings.HasSuffix(line, " new") || strings.HasSuffix(line, " and 0 new"))
 	})
 	if len(lines) == 1 {
 		return nil // only the heading
@@ -346,6 +346,9 @@ func (r taking) tookLines(from step.Origin, now layout.Layout, m step.Match, tak
 	for _, name := range r.dropped(from.Layout) {
 		add(name, "dropped")
 	}
+	for _, name := range r.droppedTables(from, m) {
+		add("table "+name, "dropped: the features that used it have other tables")
+	}
 	return append(lines, r.layerLines(from, now, m, taken)...)
 }
 
@@ -374,12 +377,40 @@ func (r taking) layerLines(from step.Origin, now layout.Layout, m step.Match, ta
 		if n > 0 {
 			lines = append(lines, fmt.Sprintf("  first layer: %d of %d input columns new (zero)", n, now.Width))
 		}
-		for _, name := range taken.Own {
-			lines = append(lines, fmt.Sprintf("  %s: new", name))
-		}
+		lines = append(lines, r.namedLayers(from, now, m, taken.Own)...)
 	}
 	if from.Reset {
 		lines = append(lines, "  optimizers: reset, steps count from 1")
+	}
+	return lines
+}
+
+// namedLayers names the layers that are new or dropped, and a new optimizer. own are the parameters that were found to
+// be new; a plan does not look.
+func (r taking) namedLayers(from step.Origin, now layout.Layout, m step.Match, own []string) (lines []string) {
+	c, err := save.FilledConfig(r.source)
+	if err != nil {
+		return nil // it has been read before
+	}
+	is, err := step.Layers(r.config, now)
+	was, fault := step.Layers(c, from.Layout)
+	if err != nil || fault != nil {
+		return nil // both models train
+	}
+	found, gone := m.Layers(is, was)
+	for _, name := range own {
+		if !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	for _, name := range found {
+		lines = append(lines, fmt.Sprintf("  %s: new", name))
+	}
+	for _, name := range gone {
+		lines = append(lines, fmt.Sprintf("  %s: dropped", name))
+	}
+	if kind := c.Train.Optimizer.Dense.Default().Kind; !from.Reset && kind != r.config.Train.Optimizer.Dense.Default().Kind {
+		lines = append(lines, fmt.Sprintf("  layers: kept, the optimizer new, because it was %s", kind))
 	}
 	return lines
 }
@@ -399,7 +430,27 @@ func newParts(from step.Origin, t sparse.Table, m step.Match, i int) string {
 			text += ", the optimizer of " + part.Name + " new"
 		}
 	}
+	for p, part := range was.Parts {
+		if !slices.Contains(m.Parts[i], p) && !slices.ContainsFunc(t.Parts, func(x sparse.Part) bool { return x.Name == part.Name }) {
+			text += ", " + part.Name + " dropped"
+		}
+	}
 	return text
+}
+
+// droppedTables returns the tables of the source that nothing takes although a feature that used them is kept.
+func (r taking) droppedTables(from step.Origin, m step.Match) (names []string) {
+	kept := map[string]bool{}
+	for name := range r.in.Same {
+		kept[r.in.Same[name].Was] = true
+	}
+	for i, t := range from.Layout.Tables {
+		used := slices.ContainsFunc(from.Layout.Features, func(f layout.Feature) bool { return f.Table == i && kept[f.Name] })
+		if used && !slices.Contains(m.Tables, i) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 func renamed(name, was string) string {

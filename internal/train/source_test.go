@@ -362,3 +362,33 @@ func TestWeightsOutliveTheRateOfFTRL(t *testing.T) {
 		}
 	}
 }
+
+// TestFromNamesWhatItDrops: parts of rows, tables, layers and the state of an optimizer that a training does not take from
+// its source are named.
+func TestFromNamesWhatItDrops(t *testing.T) {
+	t.Parallel()
+	c := traintest.ClicksConfig(t, traintest.Clicks(t, 300), "", "")
+	c.Model.Hidden = []int{8, 4}
+	old := runJob(t, 1, Options{Config: c})
+	for set, want := range map[string][]string{
+		"features[0].wide=false":                     {"table site: ", " rows kept, wide dropped"},
+		"features[0].deep=false":                     {"table site: ", " rows kept, deep dropped"},
+		"features[0].table=tags":                     {"table site: dropped: the features that used it have other tables"},
+		"model.hidden=[8]":                           {"deep/linear1/weight: dropped", "deep/linear1/bias: dropped", "deep/out/weight: new"},
+		"train.optimizer.dense={kind: adagrad}":      {"layers: kept, the optimizer new, because it was adam"},
+		"train.optimizer.dense.learning_rate=0.0001": nil,
+	} {
+		var said []string
+		opt := Options{Config: c, From: old.RunDir, Set: []string{"train.epochs=1", set}, Say: func(line string) { said = append(said, line) }}
+		runJob(t, 1, opt)
+		all := strings.Join(said, "\n")
+		for _, part := range want {
+			if !strings.Contains(all, part) {
+				t.Errorf("%s: no %q in\n%s", set, part, all)
+			}
+		}
+		if want == nil && strings.Contains(all, "dropped") {
+			t.Errorf("%s: %s", set, all)
+		}
+	}
+}

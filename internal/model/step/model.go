@@ -36,6 +36,16 @@ func DenseSize(c *config.Config, l layout.Layout) (dense.Size, error) {
 	return w.arena.Size(m.arenaConfig(c, nil))
 }
 
+// Layers returns the parameters of the dense part of a layout's model, without values.
+func Layers(c *config.Config, l layout.Layout) ([]*dense.Param, error) {
+	m := &model{layout: l, objective: newObjective(c)}
+	w, err := newWorker(m, c, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	return w.arena.Params(), nil
+}
+
 // DenseArena returns the parameters of the dense part of a layout's model, for a device.
 func DenseArena(c *config.Config, l layout.Layout) (*dense.Arena, error) {
 	m := &model{layout: l, objective: newObjective(c)}

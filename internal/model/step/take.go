@@ -221,6 +221,28 @@ func pairs(maps, fields []int, of int) (all []int) {
 	return all
 }
 
+// Layers returns which parameters of a model keep their own values, and which of the source's nothing takes.
+func (m *Match) Layers(now, was []*dense.Param) (own, gone []string) {
+	find := func(all []*dense.Param, name string) int {
+		return slices.IndexFunc(all, func(p *dense.Param) bool { return p.Name == name })
+	}
+	fits := func(list []int, now, was int) bool {
+		return list == nil && now == was || list != nil && len(list) == now
+	}
+	for _, p := range now {
+		at, by := find(was, p.Name), m.axes[p.Name]
+		if at < 0 || !fits(by.Rows, p.Rows, was[at].Rows) || !fits(by.Cols, p.Cols, was[at].Cols) {
+			own = append(own, p.Name)
+		}
+	}
+	for _, p := range was {
+		if find(now, p.Name) < 0 {
+			gone = append(gone, p.Name)
+		}
+	}
+	return own, gone
+}
+
 // Taken counts what a trainer took from a source.
 type Taken struct {
 	Rows []int64  // by table: rows on this rank
