@@ -37,6 +37,8 @@ type model[M io.Closer] struct {
 	round    chan struct{} // closed when the next round is complete
 	newest   int           // number of the latest configuration
 	finished int           // latest configuration that a complete round has used
+	hidden   bool          // Replace has not made the model visible yet
+	untold   []Event       // of a hidden model
 
 	// Used only by keep.
 	from   *model[M] // the model that this one replaces, during the first round
@@ -160,7 +162,7 @@ func (m *model[M]) reportBase(base string, err error) {
 	m.base = text
 	m.mu.Unlock()
 	if text != before && err != nil {
-		m.of.report(Event{Model: m.name, Status: Status{Number: -1, Err: fmt.Errorf("serve: model %s: base path %s: %w", m.name, base, err)}, Dir: base})
+		m.tell(Event{Model: m.name, Status: Status{Number: -1, Err: fmt.Errorf("serve: model %s: base path %s: %w", m.name, base, err)}, Dir: base})
 	}
 }
 
@@ -336,7 +338,36 @@ func (m *model[M]) setStatus(s Status, dir string, took time.Duration) {
 		delete(m.status, slices.Min(ended))
 	}
 	m.mu.Unlock()
-	m.of.report(Event{m.name, s, dir, took})
+	m.tell(Event{m.name, s, dir, took})
+}
+
+// tell reports an event, of a hidden model once it is visible.
+func (m *model[M]) tell(e Event) {
+	m.mu.Lock()
+	hidden := m.hidden
+	if hidden {
+		m.untold = append(m.untold, e)
+	}
+	m.mu.Unlock()
+	if !hidden {
+		m.of.report(e)
+	}
+}
+
+// appear reports what has happened while the model was hidden.
+func (m *model[M]) appear() {
+	for {
+		m.mu.Lock()
+		events := m.untold
+		m.untold, m.hidden = nil, len(events) > 0
+		m.mu.Unlock()
+		if len(events) == 0 {
+			return
+		}
+		for _, e := range events {
+			m.of.report(e)
+		}
+	}
 }
 
 // statuses returns the status of each version, the newest first.

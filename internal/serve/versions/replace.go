@@ -24,7 +24,7 @@ func (r *Registry[M]) release() { <-r.turn }
 
 // Replace sets the models that are served, all or none. It opens the versions of each model whose
 // configuration has changed, while the models served before answer. If a model has no version that
-// can be opened, or not each that its policy names, or ctx ends, nothing changes, and Replace returns the first error. Versions that
+// can be opened, or not each that its policy names, or ctx ends, nothing changes or is reported, and Replace returns the first error. Versions that
 // are open already are not opened again. The folders of unchanged models are read again.
 func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 	if err := Check(all); err != nil {
@@ -44,7 +44,7 @@ func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 		} else {
 			from := m
 			m = newModel(r, c)
-			m.from, fresh[c.Name] = from, m
+			m.from, m.hidden, fresh[c.Name] = from, true, m
 			changed = append(changed, c)
 			go m.poll(r.poll)
 		}
@@ -67,6 +67,9 @@ func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 		return err
 	}
 	r.swap(next)
+	for _, m := range fresh {
+		defer m.appear() // after r.mu is free
+	}
 	return nil
 }
 

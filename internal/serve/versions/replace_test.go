@@ -52,9 +52,14 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 			{[]Config{{Name: "m", Policy: Policy{Specific: []int64{1, 2}}}}, "model m: version 2: checksum differs"},
 			{[]Config{{Name: "m", Labels: map[string]int64{"b": 1}}, {Name: "m"}}, "model m is given twice"},
 		} {
+			synctest.Wait()
+			before := len(s.events)
 			err := s.replace(x.bad...)
 			if err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v: %v, want %s", x.bad, err, x.want)
+			}
+			if synctest.Wait(); len(s.events) != before {
+				t.Errorf("%v: reported although nothing has changed: %v", x.bad, s.events[before:])
 			}
 			s.serves(Want{}, 3)
 			s.serves(Want{Label: "a"}, 3)

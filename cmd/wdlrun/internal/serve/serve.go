@@ -279,7 +279,7 @@ func readModels(file string) ([]versions.Config, error) {
 
 // watchConfig reads the file of models again periodically and applies changes since
 // applied. A change that fails, such as a label of a version that does not exist yet, is
-// tried again.
+// tried again after twice the time, at most a minute or the period if that is longer, because its models are opened for it.
 func (p serving) watchConfig(s *serve.Server, applied []versions.Config) {
 	c := p.c
 	file, every := c.String("model_config_file"), time.Duration(c.Int("model_config_file_poll_wait_seconds"))*time.Second
@@ -287,23 +287,39 @@ func (p serving) watchConfig(s *serve.Server, applied []versions.Config) {
 		return
 	}
 	go func() {
-		reported := ""
+		reported, failed, wait := "", []versions.Config(nil), every
+		var next time.Time // when failed is tried again
 		for {
 			select {
 			case <-c.Context.Done():
 				return
 			case <-time.After(every):
 			}
-			fault := ""
+			fault, waits := "", false
 			err := rescue.Call(func() error {
 				models, err := readModels(file)
-				if err == nil && !reflect.DeepEqual(models, applied) {
-					if err = s.Replace(c.Context, models); err == nil {
-						applied = models
-					}
+				if err != nil || reflect.DeepEqual(models, applied) {
+					return err
 				}
+				if reflect.DeepEqual(models, failed) {
+					waits = time.Now().Before(next)
+				} else {
+					wait = every
+				}
+				if waits {
+					return nil
+				}
+				if err = s.Replace(c.Context, models); err == nil {
+					applied, failed = models, nil
+					return nil
+				}
+				wait = min(2*wait, max(every, time.Minute))
+				failed, next = models, time.Now().Add(wait)
 				return err
 			})
+			if waits {
+				continue
+			}
 			if err != nil && c.Context.Err() == nil {
 				if fault = err.Error(); fault != reported {
 					fmt.Fprintf(p.Stderr, "wdlrun: %v\n", err)
