@@ -78,7 +78,13 @@ func (s *core) compute(m *servable, w *worker, encode batching, with func(m *ser
 	}
 	w.took.features = time.Since(start)
 	if err := m.score(w); err != nil {
+		if !m.broken.Swap(true) && s.options.Broken != nil {
+			s.options.Broken(m.name, m.version, err)
+		}
 		return fault(err)
+	}
+	if m.broken.Load() && m.broken.Swap(false) && s.options.Broken != nil {
+		s.options.Broken(m.name, m.version, nil)
 	}
 	s.metrics.computed(w.took)
 	if err := with(m, w); err != nil {

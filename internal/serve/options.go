@@ -58,6 +58,9 @@ type Options struct {
 	Report func(versions.Event)
 	// Panicked, if not nil, is called with the first panic of each place, such as a request's.
 	Panicked func(*rescue.Panic)
+	// Broken, if not nil, is called when a version begins to fail, such as one whose files were damaged after it was opened,
+	// and with nil when it answers again.
+	Broken func(model string, version int64, err error)
 	// Ignored, if not nil, is called with each input of requests that a model does not have, once, and of at most
 	// 100 inputs of a model.
 	Ignored func(model, input string)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,5 +112,33 @@ func TestAPanicOfAVersion(t *testing.T) {
 	}
 	if status, text := r.http("GET", "/metrics", ""); status != 200 || !strings.Contains(text, `wdlrun_serve_panics_total{in="metrics"}`) {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestADamagedVersionIsReported: a version that begins to fail is reported once, and once more when it answers again.
+func TestADamagedVersionIsReported(t *testing.T) {
+	var mu sync.Mutex
+	var all []string
+	r := start(t, Options{Broken: func(model string, version int64, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, fmt.Sprint(model, " ", version, " ", err))
+	}}, nil, 1)
+	r.model.damaged = new(atomic.Bool)
+	r.write(2, "")
+	r.waitFor("available", 2)
+	for _, damaged := range []bool{false, true, false} {
+		r.model.damaged.Store(damaged)
+		for range 3 {
+			status, answer := r.http("POST", "/v1/models/ctr:predict", `{"instances": [{"age": 17}]}`)
+			if want := map[bool]int{false: 200, true: 500}[damaged]; status != want {
+				t.Errorf("%d %s, want %d", status, answer, want)
+			}
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := strings.Join(all, "; "); got != "ctr 2 table-0000.bin: 0 bytes; ctr 2 <nil>" {
+		t.Errorf("reported: %s", got)
 	}
 }

@@ -46,6 +46,7 @@ type servable struct {
 	warmup     [][]byte     // records for the guard
 	forgive    bool         // numbers that are not finite are missing values
 	answered   atomic.Bool  // a request
+	broken     atomic.Bool  // the last request failed because of the model
 }
 
 // worker answers one request at a time.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,8 +69,9 @@ type fakeModel struct {
 	bias    float32
 	gate    chan struct{} // scoring waits for it; nil: it does not wait
 	closed  chan struct{}
-	fault   func() // called by each Score
-	taken   func() // called by Taken
+	fault   func()       // called by each Score
+	damaged *atomic.Bool // Score fails
+	taken   func()       // called by Taken
 	chosen  bool
 }
 
@@ -131,6 +133,9 @@ type fakeScorer struct {
 func (s *fakeScorer) Score(b *encode.Batch) ([]float32, error) {
 	if s.of.gate != nil {
 		<-s.of.gate
+	}
+	if d := s.of.damaged; d != nil && d.Load() {
+		return nil, errors.New("table-0000.bin: 0 bytes")
 	}
 	if s.broken {
 		return nil, errors.New("a scorer that panicked is used again")

@@ -76,6 +76,15 @@ func (l *versionLog) panicked(p *rescue.Panic) {
 	fmt.Fprintf(l.stderr, "wdlrun: serve: %v; the server continues; please report this stack, which is printed once:\n%s\n", p, p.Stack)
 }
 
+// broken prints that a version fails, or answers again.
+func (l *versionLog) broken(model string, version int64, err error) {
+	if err == nil {
+		fmt.Fprintf(l.stderr, "wdlrun: serve: model %s: version %d answers again\n", model, version)
+		return
+	}
+	fmt.Fprintf(l.stderr, "wdlrun: serve: model %s: version %d fails, so its requests end with INTERNAL: %v; publish it again, or an earlier one: wdlrun publish DIR -rollback VERSION\n", model, version, err)
+}
+
 // ignored prints the name of an input that a model does not have, which may be misspelt.
 func (l *versionLog) ignored(model, input string) {
 	fmt.Fprintf(l.stderr, "wdlrun: serve: model %s: requests have the input %q, which the model does not have; it is ignored, and counted in wdlrun_serve_ignored_inputs_total\n", model, command.Clean(input, maxInput))

@@ -121,7 +121,7 @@ func (p serving) run() error {
 	}
 	o := serve.Options{
 		Guard: c.Float64("guard"), RejectInvalid: invalid == "reject", RESTTimeout: time.Duration(c.Int("rest_api_timeout_in_ms")) * time.Millisecond, CORS: c.Bool("rest_api_enable_cors_support"),
-		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), BodyBytes: c.Int("max-body-bytes"), Report: log.changed, Panicked: log.panicked, Ignored: log.ignored, IgnoredMember: log.ignoredMember,
+		Open: log.open, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), BodyBytes: c.Int("max-body-bytes"), Report: log.changed, Panicked: log.panicked, Broken: log.broken, Ignored: log.ignored, IgnoredMember: log.ignoredMember,
 		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
 	}
 	if o.TLS, err = p.serveTLS(c.String("ssl_config_file")); err != nil {
