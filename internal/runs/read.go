@@ -41,8 +41,10 @@ func (r *Run) judge(locked bool) {
 	if at, err := time.ParseInLocation("20060102-150405", r.Name[:min(len(r.Name), 15)], time.Local); err == nil {
 		r.Began = at
 	}
+	saved := int64(0)
 	if found, err := checkpoint.List(filepath.Join(r.Dir, checkpoint.Folder)); err == nil && len(found) > 0 { // metrics are written less often
-		r.Step = max(r.Step, found[0].Step)
+		saved = found[0].Step
+		r.Step = max(r.Step, saved)
 	}
 	done := r.Result != nil && r.Result.Steps >= r.Step // otherwise it is the result of an earlier job
 	failures, _ := filepath.Glob(filepath.Join(escaped(r.Dir), "failure-*"))
@@ -51,6 +53,8 @@ func (r *Run) judge(locked bool) {
 		r.State = Running
 	case done && r.Result.Stopped:
 		r.State = Stopped
+	case done && r.Result.unsaved(saved) != "":
+		r.State, r.Failure = Failed, r.Result.unsaved(saved)
 	case done:
 		r.State = Finished
 	case len(failures) > 0:

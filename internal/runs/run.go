@@ -86,7 +86,7 @@ type Result struct {
 	Chosen
 	EarlyStopped    int      `json:"early_stopped"`
 	Stopped         bool     `json:"stopped"`
-	Checkpoint      string   `json:"checkpoint"`
+	Checkpoint      *string  `json:"checkpoint"` // of the model; "" if it could not be written
 	Lost            []string `json:"lost"`
 	Warnings        []string `json:"warnings"`
 	Imbalance       float64  `json:"imbalance"`
@@ -244,9 +244,24 @@ func (r *Run) readResult() {
 	r.fault(rundir.FileResult, err)
 }
 
+// unsaved returns why there is no model of this result, of a training whose last checkpoint is of step saved; "" if there
+// is one.
+func (res *Result) unsaved(saved int64) string {
+	switch {
+	case res.Checkpoint == nil || *res.Checkpoint != "": // earlier versions did not tell
+		return ""
+	case saved > 0:
+		return fmt.Sprintf("the model of step %d was not saved; the last checkpoint is of step %d", res.Steps, saved)
+	}
+	return fmt.Sprintf("the model of step %d was not saved, and there is no checkpoint", res.Steps)
+}
+
 // cut cuts long texts of a result.
 func (res *Result) cut() {
-	res.Improving, res.Checkpoint = short(res.Improving), short(res.Checkpoint)
+	res.Improving = short(res.Improving)
+	if res.Checkpoint != nil {
+		*res.Checkpoint = short(*res.Checkpoint)
+	}
 	res.ValidData, res.TestData = short(res.ValidData), short(res.TestData)
 	if res.Gate != nil {
 		res.Gate.Rejected = short(res.Gate.Rejected)

@@ -47,6 +47,7 @@ func TestStates(t *testing.T) {
 		"e/config.yaml": yamlA, "e/metrics.jsonl": lines, "e/.lock": "",
 		"f/config.yaml": "{{{", "f/metrics.jsonl": "<html>\n<b>\n<i>\n<u>\n<p>\n", "f/result.json": "[1]",
 		"g/config.yaml": yamlA, "g/metrics.jsonl": strings.ReplaceAll(lines, `"step":20`, `"step":40`), "g/result.json": result,
+		"j/config.yaml": yamlA, "j/metrics.jsonl": lines, "j/result.json": strings.Replace(result, `"seconds"`, `"checkpoint":"","seconds"`, 1),
 		"h/notes.txt": "no run", ".i/config.yaml": yamlA,
 	})
 	unlock, err := rundir.Lock(filepath.Join(dir, "e"))
@@ -65,11 +66,15 @@ d failed step 20, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
 e running step 20, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
 f unreadable step 0, NaN s, auc NaN of "", loss NaN, 6 faults
 g killed step 40, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
+j failed step 20, 12.5 s, auc 0.9 of "test", loss 0.5, 0 faults
 `
 	if got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
 	if f := all[3].Failure; f != "rank 0 (host a) failed" {
+		t.Errorf("failure %q", f)
+	}
+	if f := all[7].Failure; f != "the model of step 20 was not saved, and there is no checkpoint" {
 		t.Errorf("failure %q", f)
 	}
 	if f := all[5].Faults; !strings.HasPrefix(f[0], "config.yaml: ") || !strings.HasPrefix(f[1], "metrics.jsonl: line 1: ") || !strings.Contains(f[4], "2 more lines") {

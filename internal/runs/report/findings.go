@@ -50,6 +50,10 @@ func (v *runView) findings() (all []finding) {
 	case runs.Killed:
 		add("wdlrun -np N train -resume "+r.Dir, "it was killed after step %d, or its host went down", r.Step)
 	case runs.Failed:
+		if r.Result != nil {
+			add("free some space, then: wdlrun -np N train -resume "+r.Dir, "%s: the metrics are of a model that is lost", r.Failure)
+			break
+		}
 		add("read verdict.txt in "+r.Dir+"/failure-…, then: wdlrun -np N train -resume "+r.Dir, "it failed after step %d: %s", r.Step, cmp.Or(r.Failure, "the reason is missing"))
 	case runs.Stopped:
 		add("wdlrun -np N train -resume "+r.Dir, "it was stopped after step %d", r.Step)
