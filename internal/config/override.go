@@ -45,7 +45,7 @@ func Check(c *Config, path, text string) error {
 // A setting removes the keys of c that it excludes: train.batch removes train.global_batch and
 // vice versa. The same holds for data.valid and data.valid_fraction, data.valid_time and
 // data.valid_group, train.eval_every and train.eval_steps, label.positive and label.threshold,
-// data.header and data.fields. data.valid_fraction=0 removes data.valid_time and data.valid_group. data.format removes the layout of another format. model.kind,
+// data.header and data.fields. The kind of an update rule removes the constants of the one before. data.valid_fraction=0 removes data.valid_time and data.valid_group. data.format removes the layout of another format. model.kind,
 // model.wide=false and model.deep=false remove what only other models use, including dense
 // features and crosses. removed describes the removed keys, one line per setting. Two settings
 // that exclude each other are a fault.
@@ -102,6 +102,7 @@ func apply(c *Config, unread []Fault, all []setting, unlabelled bool) (removed [
 		before := next.Clone()
 		before.fillNames() // so that entries of lists are matched by their names
 		next.clearExcluded(s.path, c)
+		next.clearConstants(s.path, c, given)
 		after := next.Clone()
 		after.fillNames()
 		faults := contradicted(next, given, i)
@@ -321,6 +322,27 @@ func (c *Config) clearExcluded(path string, was *Config) {
 		if !on(c.Model.Deep) {
 			c.dropDeep()
 		}
+	}
+}
+
+// clearConstants clears the constants of an update rule, except given ones, if the key at path has made it another rule:
+// they are of the rule before.
+func (c *Config) clearConstants(path string, was *Config, given []setting) {
+	for name, now := range map[string]*optim.Rule{"dense": &c.Train.Optimizer.Dense, "deep": &c.Train.Optimizer.Deep, "wide": &c.Train.Optimizer.Wide} {
+		at := "train.optimizer." + name
+		before := map[string]optim.Rule{"dense": was.Train.Optimizer.Dense, "deep": was.Train.Optimizer.Deep, "wide": was.Train.Optimizer.Wide}[name]
+		if path != at+".kind" || now.Kind == before.Kind {
+			continue
+		}
+		kept := optim.Rule{Kind: now.Kind}
+		from, to := reflect.ValueOf(now).Elem(), reflect.ValueOf(&kept).Elem()
+		for i := range from.NumField() {
+			key := at + "." + from.Type().Field(i).Tag.Get("yaml")
+			if slices.ContainsFunc(given, func(s setting) bool { return s.path == key }) {
+				to.Field(i).Set(from.Field(i))
+			}
+		}
+		*now = kept
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/optim"
 )
 
 func TestSet(t *testing.T) {
@@ -88,6 +89,27 @@ func TestSetFaults(t *testing.T) {
 		if !reflect.DeepEqual(c, before) {
 			t.Errorf("%s=%s: the configuration changed in spite of the fault", x.path, x.text)
 		}
+	}
+}
+
+// TestKindOfARuleRemovesConstants: another kind of an update rule takes no constants of the one before, and keeps those that
+// are set with it.
+func TestKindOfARuleRemovesConstants(t *testing.T) {
+	c := Default()
+	c.Fill() // as saved
+	removed, err := SetAll(c, []string{"train.optimizer.deep.kind=adam", "train.optimizer.wide.kind=sgd", "train.optimizer.wide.learning_rate=0.1"})
+	fatal.If(t, err)
+	c.Fill()
+	if o := c.Train.Optimizer; !o.Deep.Equal(optim.Rule{Kind: "adam"}.Default()) || o.Wide.Kind != "sgd" || o.Wide.LearningRate != 0.1 || o.Wide.Beta != 0 {
+		t.Errorf("%+v", o)
+	}
+	if all := strings.Join(removed, "\n"); !strings.Contains(all, "train.optimizer.deep.kind=adam removes train.optimizer.deep.learning_rate (0.05), train.optimizer.deep.") || !strings.Contains(all, "train.optimizer.deep.accumulator") {
+		t.Errorf("removed: %s", all)
+	}
+	before := c.Clone()
+	removed, err = SetAll(c, []string{"train.optimizer.deep.kind=adam"})
+	if err != nil || removed != nil || !reflect.DeepEqual(c, before) {
+		t.Errorf("the same kind: %v, %v", removed, err)
 	}
 }
 
