@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/copies"
+	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
 	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/save"
@@ -267,7 +269,18 @@ func (d *decision) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err
 	if now := d.opt.Tolerance; err == nil && was.String() != now.String() {
 		d.opt.Say(fmt.Sprintf("the training resumes in %v; until step %d it was in %v", now, from.Step(), was))
 	}
+	d.sayStep(c, old, from)
 	return err
+}
+
+// sayStep says that a step has another number of samples than before, because train.batch counts those of a rank.
+func (d *decision) sayStep(c, old *config.Config, from *checkpoint.Checkpoint) {
+	was, err := save.Placed(from, layout.Shards)
+	if err != nil || was == nil || c.Train.Batch == 0 || c.Train.Batch != old.Train.Batch || was.Ranks == d.size {
+		return
+	}
+	now, before := c.Train.Global(d.size), old.Train.Global(was.Ranks)
+	d.opt.Say(fmt.Sprintf("a step has %d samples on %s, and had %d on %d, because train.batch counts those of a rank; to keep it: -set train.global_batch=%[3]d", now, plural.Of(d.size, "rank"), before, was.Ranks))
 }
 
 // acceptable returns an error if a restarted job cannot resume from a checkpoint with the

@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -172,5 +173,25 @@ func TestTimesAreThisJobs(t *testing.T) {
 	fatal.If(t, err)
 	if res.TrainSeconds <= 0 || res.TrainSeconds > res.Seconds+.001 {
 		t.Errorf("%v s in steps, of %v s in all", res.TrainSeconds, res.Seconds)
+	}
+}
+
+// TestResumeNamesAnotherStep: with train.batch, a training that resumes on other ranks says that its steps have another
+// number of samples.
+func TestResumeNamesAnotherStep(t *testing.T) {
+	t.Parallel()
+	for _, want := range []string{"a step has 32 samples on 1 rank, and had 64 on 2, because train.batch counts those of a rank; to keep it: -set train.global_batch=64", ""} {
+		c := traintest.ClicksConfig(t, traintest.Clicks(t, 300), "", "")
+		c.Train.GlobalBatch, c.Train.Batch = 0, 32
+		if want == "" {
+			c.Train.GlobalBatch, c.Train.Batch = 64, 0
+		}
+		old := runJob(t, 2, Options{Config: c})
+		var said []string
+		runJob(t, 1, Options{Resume: old.RunDir, Set: []string{fmt.Sprintf("train.epochs=%d", c.Train.Epochs+1)}, Say: func(line string) { said = append(said, line) }})
+		all := strings.Join(said, "\n")
+		if want != "" && !strings.Contains(all, want) || want == "" && strings.Contains(all, "a step has") {
+			t.Errorf("no %q in, or too much: %s", want, all)
+		}
 	}
 }
