@@ -38,7 +38,7 @@ func readFolder(root string, look func(dir string, m *Manifest) error) (f ledger
 			m, err = readManifest(dir)
 		}
 		if err == nil && m.Version != n {
-			err = fmt.Errorf("%s is of version %d", manifestName, m.Version)
+			err = fmt.Errorf("%s is of version %d: it is a copy, which servers open, but upon which nothing is published; to make a version of those rows: wdlrun publish %s -rollback %[2]d", manifestName, m.Version, root)
 		}
 		if err == nil {
 			all[n], v.Taken, v.Lineage = m, m.Taken, cmp.Or(m.Lineage, m.Run)
