@@ -95,3 +95,29 @@ func TestTestDataWithoutFields(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesWithoutRecordsAreNamed: files without bytes, or with a header only, are named once.
+func TestFilesWithoutRecordsAreNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.csv": "y,a\n" + strings.Repeat("0,1\n1,2\n", 20), "b.csv": "", "c.csv": "y,a\n"} {
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	c, err := config.Parse("empty.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], header: true}
+label: {field: y}
+features: [{field: a, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 16, epochs: 2}
+`, dir)))
+	fatal.If(t, err)
+	var warned []string
+	runJob(t, 2, Options{Config: c, Warn: func(line string) {
+		if strings.Contains(line, "without records") {
+			warned = append(warned, line)
+		}
+	}})
+	if want := fmt.Sprintf("2 files without records: [%s %s]", filepath.Join(dir, "b.csv"), filepath.Join(dir, "c.csv")); !slices.Equal(warned, []string{want}) {
+		t.Errorf("warnings %q\nwant %q", warned, want)
+	}
+}

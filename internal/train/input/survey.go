@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -166,6 +167,9 @@ func (in *Input) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*
 	}
 	for _, text := range data.Partial(d) {
 		in.Warn(text)
+	}
+	if empty := data.Empty(d); len(empty) > 0 {
+		in.Warn(fmt.Sprintf("%s without records: %s", plural.Of(len(empty), "file"), FirstFew(empty)))
 	}
 	if x, ok := in.early[d]; ok {
 		delete(in.early, d)

@@ -23,6 +23,7 @@ type Partition struct {
 	Day   string   // value of the partition columns, joined by slashes, or the begin of a window
 	End   int64    // end of its event time, Unix seconds; 0: it is no date
 	Train []string // data.train of it; nil: its files have no bytes
+	Empty []string // other files, which have no bytes
 	Where string   // condition of its records; "": all of its files
 	Mark  string   // identity of its files, or of its rows
 
@@ -156,17 +157,7 @@ func (p *Parts) folders(patterns []string) error {
 			marks[day] = append(marks[day], fmt.Sprintf("%s %d", files[i].Name, files[i].Bytes))
 		}
 	}
-	for i := range empty {
-		day, _ := p.DayOf(&empty[i])
-		j, has := at[day]
-		if !has && day != "" {
-			j, at[day] = len(p.All), len(p.All)
-			p.All = append(p.All, Partition{Day: day})
-		}
-		if day != "" && p.All[j].Train == nil {
-			marks[day] = append(marks[day], empty[i].Name)
-		}
-	}
+	p.addEmpty(empty, at, marks)
 	if len(p.All) == 0 {
 		return fmt.Errorf("-by %s: no file of data.train is in a folder %s=VALUE", p.By, lacking)
 	}
@@ -184,6 +175,24 @@ func (p *Parts) folders(patterns []string) error {
 		part.Mark = fmt.Sprintf("%d files %016x", len(marks[part.Day]), xxh3.HashString(strings.Join(marks[part.Day], "\n")))
 	}
 	return nil
+}
+
+// addEmpty adds files without bytes to the partitions, whose places are in at.
+func (p *Parts) addEmpty(empty []record.File, at map[string]int, marks map[string][]string) {
+	for i := range empty {
+		day, _ := p.DayOf(&empty[i])
+		j, has := at[day]
+		if !has && day != "" {
+			j, at[day] = len(p.All), len(p.All)
+			p.All = append(p.All, Partition{Day: day})
+		}
+		switch {
+		case day != "" && p.All[j].Train == nil:
+			marks[day] = append(marks[day], empty[i].Name)
+		case day != "" && !slices.ContainsFunc(p.All[j].Train, func(name string) bool { return strings.ContainsAny(name, "*?[") }): // a pattern finds it in the training
+			p.All[j].Empty = append(p.All[j].Empty, empty[i].Name)
+		}
+	}
 }
 
 // Lack describes columns of a partition, if its files have a header or typed columns.

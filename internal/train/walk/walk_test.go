@@ -107,6 +107,9 @@ func TestEmptyFilesArePartitions(t *testing.T) {
 	file(t, "c/dt=2026-11-02/a.csv", "")
 	file(t, "c/dt=2026-11-03/a.csv", "y,x\n")
 	p := list("c/dt=2026-11-02/*.csv", "c/dt=2026-11-01", "c/dt=2026-11-03/a.csv")
+	if first := list("c").All[0]; !slices.Equal(first.Train, []string{"c/dt=2026-11-01/a.csv"}) || !slices.Equal(first.Empty, []string{"c/dt=2026-11-01/b.csv"}) {
+		t.Errorf("files of the first: %+v", first)
+	}
 	if len(p.All) != 3 || list("c").All[0].Mark != before || p.All[1].Train != nil || p.All[2].Train == nil {
 		t.Errorf("%+v, the mark of the first was %s", p.All, before)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/walk"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -228,6 +229,9 @@ func (w *walking) options(i int) (d dayOptions) {
 	part := &w.plan.Next[i]
 	c := &w.config.Data
 	d.Lacks, d.Counted = w.lacks(part), w.ledger.Last(part.Day) != nil
+	if n := len(part.Empty); n > 0 {
+		fmt.Fprintf(w.p.Stderr, "wdlrun: %s: %s without bytes: %s\n", w.plan.Name(part.Day), plural.Of(n, "file"), input.FirstFew(part.Empty))
+	}
 	d.Day.Day, d.End, d.Mark, d.From = part.Day, part.End, part.Mark, w.from
 	if i < w.plan.Again {
 		d.Again = w.c.String("again")
