@@ -309,6 +309,17 @@ func TestFromIsRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	more := traintest.ClicksConfig(t, path, "", "") // new data writes yes for 1
+	more.Label.Positive = append(slices.Clone(more.Label.Positive), "yes")
+	for _, negative := range [][]string{nil, {"0"}} {
+		was := traintest.ClicksConfig(t, path, "", "")
+		was.Label.Negative, more.Label.Negative = negative, negative
+		run := runJob(t, 1, Options{Config: was})
+		err := Check(context.Background(), Options{Config: more, From: run.RunDir}, 1)
+		if refused := negative == nil; (err != nil) != refused { // yes was 0
+			t.Errorf("a further positive value, negative values %q: %v", negative, err)
+		}
+	}
 	renumbered := func(more string) string {
 		return rewritten(t, open(t, old.Checkpoint), func(name string, b []byte) []byte {
 			if name == save.SectionEncoder {

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/text/pattern"
 	"github.com/wdlrun/wdlrun/internal/train/convert"
+	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 )
 
@@ -48,7 +49,7 @@ func fitsSource(path string, c *config.Config) error {
 	var labels, layers []string
 	for _, d := range config.Diff(was, c) {
 		switch {
-		case otherLabel().MatchString(d):
+		case otherLabel().MatchString(d) && !(addedValues().MatchString(d) && addsValues(was, c)):
 			labels = append(labels, d)
 		case otherNetwork().MatchString(d):
 			layers = append(layers, d)
@@ -60,7 +61,7 @@ func fitsSource(path string, c *config.Config) error {
 	_, missing := config.Renamed(was, c)
 	switch {
 	case len(labels) > 0:
-		return refuse("its model predicts another label; restore these settings, or start a new training without -from", labels)
+		return refuse("its model predicts another label; restore these settings, or start a new training without -from; values may be added to label.positive and label.negative", labels)
 	case len(layers) > 0 && !c.Train.From.Allows("network"):
 		return refuse("its model is another network; restore these settings, start a new training without -from, or take only the tables: -set train.from.allow=[network]", layers)
 	case len(missing) > 0:
@@ -76,6 +77,26 @@ func fitsSource(path string, c *config.Config) error {
 // otherLabel matches differences of labels that both configurations have, and of the first label.
 // Further labels may be added and removed.
 var otherLabel = pattern.Lazy(`^(label|labels\[\d+\])\.(field|kind|loss|positive|negative|threshold):`)
+
+// addedValues matches differences of the values of a label.
+var addedValues = pattern.Lazy(`^(label|labels\[\d+\])\.(positive|negative):`)
+
+// addsValues reports whether the labels of a configuration have the values of the one before and more: new data writes
+// yes for 1.
+func addsValues(was, now *config.Config) bool {
+	before, all := input.SchemaOf(was), input.SchemaOf(now)
+	old, labels := before.All(), all.All()
+	within := func(some, more []string) bool {
+		return !slices.ContainsFunc(some, func(v string) bool { return !slices.Contains(more, v) })
+	}
+	for i := range min(len(old), len(labels)) {
+		a, b := &old[i], &labels[i]
+		if !within(a.Positive, b.Positive) || !within(a.Negative, b.Negative) || len(a.Negative) == 0 && !slices.Equal(a.Positive, b.Positive) {
+			return false
+		}
+	}
+	return true
+}
 
 // otherNetwork matches the settings that decide what the layers mean.
 var otherNetwork = pattern.Lazy(`^model\.(kind|wide|deep|activation|batch_norm):`)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -271,11 +272,22 @@ func (w *walking) lacks(part *walk.Partition) []string {
 	for _, name := range l.Names {
 		line := fmt.Sprintf("wdlrun: %s: no file has column %s, which those of %s have: its values are missing", w.plan.Name(part.Day), name, w.plan.Name(l.From))
 		if len(unused) > 0 {
-			line += fmt.Sprintf("; columns that are new there and that no feature uses: %s; if one of them is %s renamed, write {field: %s, was: %[2]s, …}", strings.Join(unused, ", "), name, unused[0])
+			line += fmt.Sprintf("; columns that are new there and that no feature uses: %s; if one of them is %s renamed, write %s", strings.Join(unused, ", "), name, w.renamed(name, unused[0]))
 		}
 		fmt.Fprintln(w.p.Stderr, line)
 	}
 	return l.Names
+}
+
+// renamed returns the features of a column as they are after it was renamed.
+func (w *walking) renamed(column, to string) string {
+	all := []string{fmt.Sprintf("{field: %s, was: %s, …}", to, column)}
+	for _, f := range w.config.Features {
+		if name := cmp.Or(f.Name, f.Field); f.Field == column && name != column {
+			all = append(all, fmt.Sprintf("{field: %s, name: %s, …}", to, name))
+		}
+	}
+	return strings.Join(all, " and ")
 }
 
 // nameLeft prints a line about such a training, if no training of the plan continues it.
