@@ -310,10 +310,10 @@ func TestFromIsRefused(t *testing.T) {
 		}
 	}
 	more := traintest.ClicksConfig(t, path, "", "") // new data writes yes for 1
-	more.Label.Positive = append(slices.Clone(more.Label.Positive), "yes")
+	more.Label.Positive = []string{"1", "yes"}
 	for _, negative := range [][]string{nil, {"0"}} {
 		was := traintest.ClicksConfig(t, path, "", "")
-		was.Label.Negative, more.Label.Negative = negative, negative
+		was.Label.Positive, was.Label.Negative, more.Label.Negative = []string{"1"}, negative, negative
 		run := runJob(t, 1, Options{Config: was})
 		err := Check(context.Background(), Options{Config: more, From: run.RunDir}, 1)
 		if refused := negative == nil; (err != nil) != refused { // yes was 0

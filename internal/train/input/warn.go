@@ -3,6 +3,7 @@ package input
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/config"
@@ -90,7 +91,16 @@ func LabelRule(l *schema.Label) string {
 	if l.Threshold != nil {
 		return fmt.Sprintf("by field %s: label.threshold is %v", l.Field, *l.Threshold)
 	}
-	return fmt.Sprintf("by field %s: label.positive is %q", l.Field, l.Positive)
+	return fmt.Sprintf("by field %s: label.positive is %s", l.Field, quoted(l.Positive))
+}
+
+// quoted lists values.
+func quoted(all []string) string {
+	text := make([]string, len(all))
+	for i, v := range all {
+		text[i] = strconv.Quote(v)
+	}
+	return "[" + strings.Join(text, ", ") + "]"
 }
 
 // warnOfAbsent warns of fields that features need and that have no value in any record of a

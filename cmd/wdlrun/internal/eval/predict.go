@@ -64,7 +64,7 @@ Examples:
 			&cli.StringFlag{Name: "model", Usage: "use the exported model in `DIR` instead: one version, or a folder of versions, of which the highest is used"},
 			&cli.StringSliceFlag{Name: "data", Usage: "read records from `FILE` or glob; may be repeated"},
 			&cli.StringFlag{Name: "out", Usage: "write to `FILE`, which must not exist; - is standard output"},
-			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: csv, tsv, jsonl or parquet", DefaultText: "by the name of -out; csv for -"},
+			&cli.StringFlag{Name: "format", Usage: "write `FORMAT`: csv, tsv, jsonl, parquet, arrow or avro", DefaultText: "by the name of -out; csv for -"},
 			&cli.StringFlag{Name: "compress", Usage: "compress with `HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by the name of -out; snappy for parquet, zstd for arrow, gzip for avro"},
 			&cli.StringFlag{Name: "columns", Usage: "copy the fields `NAMES`, separated by commas"},
 			&cli.BoolFlag{Name: "keys", Usage: "also write the keys that an ONNX model (export -format onnx) needs as inputs"},
@@ -106,7 +106,7 @@ func predictTarget(c *cli.Context) (data.Target, error) {
 	case err != nil:
 		return o, fmt.Errorf("predict: %w", err)
 	case o.Format == "criteo" || o.Format == "tfrecord" || o.Format == "libsvm" || o.Format == "libffm":
-		return o, fmt.Errorf("predict: %s cannot hold predictions: write csv, tsv, jsonl or parquet", o.Format)
+		return o, fmt.Errorf("predict: %s cannot hold predictions: write csv, tsv, jsonl, parquet, arrow or avro", o.Format)
 	case path != command.StdoutName:
 		return o, nil
 	case o.Format == "parquet" || o.Packing != "none":
