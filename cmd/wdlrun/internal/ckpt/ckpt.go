@@ -272,16 +272,27 @@ func ckptContent(p *command.Program, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := save.ReadProgress(ck)
-	if err != nil {
-		return err
+	var at save.Progress
+	trained := ck.Has(save.SectionCursor) // else another program has written it with package checkpoint
+	if trained {
+		if at, err = save.ReadProgress(ck); err != nil {
+			return err
+		}
 	}
 	line, all := describe(checkpoint.Found{Dir: ck.Dir()}, ck, nil), groups(ck)
 	if command.AsJSON(c) {
-		return p.PrintJSON(map[string]any{"checkpoint": line, "progress": at, "sections": all})
+		out := map[string]any{"checkpoint": line, "sections": all}
+		if trained {
+			out["progress"] = at
+		}
+		return p.PrintJSON(out)
 	}
-	fmt.Fprintf(p.Stdout, "step %d, %d samples, %d epochs and %d rows of the next, written %s by %s, format version %d, %s\n\n",
-		line.Step, at.Samples, at.Epoch, at.Consumed, line.Time.Local().Format(time.DateTime), plural.Of(line.WorldSize, "rank"), line.Version, line.kind())
+	progress := ""
+	if trained {
+		progress = fmt.Sprintf(", %d samples, %d epochs and %d rows of the next", at.Samples, at.Epoch, at.Consumed)
+	}
+	fmt.Fprintf(p.Stdout, "step %d%s, written %s by %s, format version %d, %s\n\n",
+		line.Step, progress, line.Time.Local().Format(time.DateTime), plural.Of(line.WorldSize, "rank"), line.Version, line.kind())
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "section\tbytes\tshards")
 	for _, g := range all {

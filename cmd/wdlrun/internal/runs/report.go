@@ -29,7 +29,7 @@ time of each rank by phase, the tables compared with the plan, and warnings with
 progress, failed runs and runs of another version are shown with the data that can be read.
 
 -tensorboard DIR writes event files of TensorBoard instead, as train -tensorboard does during
-the training: the scalars of metrics.jsonl in DIR/RUN/train, valid and test, the times of
+the training: the scalars of metrics.jsonl in DIR/RUN/model/train, valid and test, the times of
 ranks in DIR/RUN/rank-N, histograms and curves of evaluations of validation data, the model
 as a graph, and the settings as hyperparameters. View them with tensorboard --logdir DIR.
 
