@@ -393,18 +393,22 @@ func BenchmarkSnapshot(b *testing.B) {
 // BenchmarkSave writes the rows of a table that is larger than the caches, in the order of keys.
 func BenchmarkSave(b *testing.B) {
 	const rows = 1 << 20
-	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 8, Rule: optim.Rule{Kind: "adagrad"}}}}, 1, 64)
-	fatal.If(b, err)
-	defer x.Close()
-	keys := make([]uint64, rows)
-	for i := range keys {
-		keys[i] = uint64(i) * 0x9e3779b97f4a7c15
-	}
-	train(b, x, 1, 1, keys...)
-	b.SetBytes(rows * int64(8+4*x.words()+4))
-	for b.Loop() {
-		for shard := range 64 {
-			fatal.If(b, x.SaveShard(io.Discard, shard))
-		}
+	for _, shards := range []int{64, 4096} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 8, Rule: optim.Rule{Kind: "adagrad"}}}}, 1, shards)
+			fatal.If(b, err)
+			defer x.Close()
+			keys := make([]uint64, rows)
+			for i := range keys {
+				keys[i] = uint64(i) * 0x9e3779b97f4a7c15
+			}
+			train(b, x, 1, 1, keys...)
+			b.SetBytes(rows * int64(8+4*x.words()+4))
+			for b.Loop() {
+				for shard := range shards {
+					fatal.If(b, x.SaveShard(io.Discard, shard))
+				}
+			}
+		})
 	}
 }

@@ -3,16 +3,16 @@ package table
 import "slices"
 
 const (
-	digitBits = 11 // of a key, by which a pass sorts
-	digits    = (64 + digitBits - 1) / digitBits
-	fewKeys   = 1 << 9 // below it, comparisons are faster
+	digitBits = 8 // of a key, by which a pass sorts
+	digits    = 64 / digitBits
+	fewKeys   = 1 << 6 // below it, comparisons are faster
 )
 
-// sortByKey sorts entries by ascending key. Equal keys keep their order. It returns the entries and other
-// memory of their number for the next call, one of which is spare if that is large enough.
+// sortByKey sorts entries by ascending key. It returns the entries and other memory of their number for the next call,
+// one of which is spare if that is large enough.
 func sortByKey(all, spare []entry) (sorted, rest []entry) {
 	if len(all) < fewKeys {
-		slices.SortStableFunc(all, entry.compare)
+		slices.SortFunc(all, entry.compare)
 		return all, spare
 	}
 	spare = resize(spare, len(all))
