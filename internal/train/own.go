@@ -7,9 +7,11 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
+	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/input"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/walk"
@@ -28,6 +30,28 @@ func (r *run) warnOfOwn(from *checkpoint.Checkpoint) {
 		r.Warn(fmt.Sprintf("the model was trained on %s: on its rows, the predictions are better than on new ones", own[0]))
 	default:
 		r.Warn(fmt.Sprintf("the model was trained on %s: on their rows, the predictions are better than on new ones", input.FirstFew(own)))
+	}
+}
+
+// warnOfCounted warns if the source of a new training has counted files of the training data for features with
+// encode: rate. Their counts now have the labels of the records themselves.
+func (r *run) warnOfCounted() {
+	_, rated := r.in.Encoder.Rated()
+	if !rated || r.opt.Day != nil || r.in.Train == nil || r.Comm.Rank() != 0 {
+		return
+	}
+	var was struct {
+		Data string `json:"train_data"`
+	}
+	if o, err := convert.ReadOrigin(r.source); err != nil || o != nil { // arrays have no counts
+		return
+	}
+	c, err := save.ReadConfig(r.source)
+	if err != nil || save.ReadJSON(r.source, save.SectionCursor, &was) != nil || was.Data == data.IdentityOf(r.in.Train) {
+		return
+	}
+	if of := trainedOn(runOfCheckpoint(r.source.Dir()), c, r.in.Train.Names()); len(of) > 0 {
+		r.Warn(fmt.Sprintf("encode: rate: the model of %s was trained on %s already, so the labels of these rows are among their inputs: train on new rows only, or with -by and -again, which counts them once", r.source.Dir(), input.FirstFew(of)))
 	}
 }
 

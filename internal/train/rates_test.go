@@ -145,6 +145,28 @@ func TestRatesOfCountedRecords(t *testing.T) {
 	}
 }
 
+// TestCountedRowsAreNamed: train -from on files of the source warns if there are rates, unless nothing is counted again.
+func TestCountedRowsAreNamed(t *testing.T) {
+	t.Parallel()
+	c := ratesConfig(t, 1)
+	one := runJob(t, 1, Options{Config: c})
+	more := datatest.Write(t, "more.csv", "user,item,label\nu1,i1,1\nu2,i2,0\nu3,i1,1\nu4,i2,0\n")
+	for _, x := range []struct {
+		train []string
+		want  bool
+	}{{[]string{c.Data.Train[0], more}, true}, {c.Data.Train, false}} {
+		next := c.Clone()
+		next.Data.Train = x.train
+		warned := false
+		runJob(t, 1, Options{Config: next, From: one.RunDir, About: rundir.About{Version: "test"}, Warn: func(line string) {
+			warned = warned || strings.Contains(line, "was trained on ["+c.Data.Train[0]+"] already")
+		}})
+		if warned != x.want {
+			t.Errorf("%q: warned %v", x.train, warned)
+		}
+	}
+}
+
 // TestTheModelBeforeHasItsRates: train.gate evaluates the model before with its own counts, which the records of the
 // new training do not change.
 func TestTheModelBeforeHasItsRates(t *testing.T) {

@@ -245,7 +245,9 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		err = j.load(from)
 	}
 	if j.source != nil && err == nil {
-		err = (taking{&j.run}).loadSource()
+		if err = (taking{&j.run}).loadSource(); err == nil {
+			j.warnOfCounted()
+		}
 	}
 	if from == nil && err == nil {
 		err = (pretrained{&j.run}).begin()
