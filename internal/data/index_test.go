@@ -105,3 +105,31 @@ func TestIndexServesOtherModels(t *testing.T) {
 		t.Errorf("need statistics: %s", got)
 	}
 }
+
+// TestIndexOfFeaturesOfOneField: each of several features of a field takes its own statistics, in any order.
+func TestIndexOfFeaturesOfOneField(t *testing.T) {
+	src, s := cities()
+	no := false
+	s.Features = []schema.Feature{
+		{Field: "age", Encode: "standardise"}, {Field: "age", Name: "far", Encode: "standardise", Clip: &no},
+		{Field: "city", Encode: "vocabulary"}, {Field: "city", Name: "top", Encode: "vocabulary", MaxSize: 1}, {Field: "city", Name: "rare", Encode: "vocabulary", MinCount: 3},
+	}
+	for range 2 {
+		_, fit := prepare(t, src, s, 1, datatest.Write(t, "cities.csv", cityRows))
+		index := newEncoder(t, fit)
+		same, err := index.For(s)
+		fatal.If(t, err)
+		a, _ := index.Marshal()
+		b, _ := same.Marshal()
+		if !bytes.Equal(a, b) {
+			t.Errorf("the index for its own schema is another:\n%s\n%s", a, b)
+		}
+		slices.Reverse(s.Features)
+	}
+	only := schema.Schema{Label: s.Label, Features: []schema.Feature{{Field: "age", Encode: "standardise"}}}
+	_, fit := prepare(t, src, only, 1, datatest.Write(t, "cities.csv", cityRows))
+	only.Features[0].Clip = &no
+	if _, err := newEncoder(t, fit).For(only); err == nil || !strings.Contains(err.Error(), "it has no standardise of field age with clip: false") {
+		t.Errorf("another clip: %v", err)
+	}
+}

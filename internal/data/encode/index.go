@@ -9,7 +9,7 @@ import (
 )
 
 // For returns the encoder of another schema, with the statistics of e. Each feature takes
-// them from the feature of e with the same field and encoding. So one index made from much
+// them from the feature of e with the same field, encoding and settings, of several the one of its name. So one index made from much
 // data serves many models, and streams, which have no data to fit beforehand. The index
 // fixes the settings min_count and max_size.
 func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
@@ -35,29 +35,62 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 	return compile(s, stats)
 }
 
-// like returns the feature of e with the statistics for f, or −1.
+// like returns the feature of e with the statistics for f, or −1: of several, the one of that name, or else with that
+// size of the vocabulary.
 func (e *Encoder) like(f *schema.Feature) int {
-	for i, own := range e.schema.Features {
-		same := own.Field == f.Field && own.Encode == f.Encode && own.Separator == f.Separator &&
-			own.Log == f.Log && (own.Buckets == f.Buckets || own.Encode == "hash") && own.Format == f.Format && own.Reference == f.Reference
-		if same {
-			return i
+	best, most := -1, -1
+	for i := range e.schema.Features {
+		own := &e.schema.Features[i]
+		if own.Field != f.Field || own.Encode != f.Encode || statisticsOf(own) != statisticsOf(f) {
+			continue
+		}
+		score := 0
+		if own.MinCount == f.MinCount && own.MaxSize == f.MaxSize {
+			score++
+		}
+		if own.Name == f.Name {
+			score += 2
+		}
+		if score > most {
+			best, most = i, score
 		}
 	}
-	return -1
+	return best
+}
+
+// settings are those on which the statistics of a feature depend, besides its field and encoding.
+type settings struct {
+	separator, pairs, padding, format, zone, reference string
+	buckets                                            uint64
+	size, maxLen                                       int64
+	log, standardise, clip                             bool
+}
+
+func statisticsOf(f *schema.Feature) settings {
+	s := settings{f.Separator, f.Pairs, f.Padding, f.Format, f.Zone, f.Reference, f.Buckets, f.Size, f.MaxLen, f.Log, f.Standardise, f.Clip == nil || *f.Clip}
+	if f.Encode == "hash" {
+		s.buckets = 0 // its keys are made of any
+	}
+	return s
 }
 
 // settingsOf describes the settings that distinguish features of one field and encoding.
 func settingsOf(f *schema.Feature) string {
 	switch {
+	case f.Pairs != "":
+		return fmt.Sprintf(" with pairs: %q", f.Pairs)
 	case f.Separator != "":
 		return fmt.Sprintf(" split at %q", f.Separator)
+	case f.Clip != nil && !*f.Clip:
+		return " with clip: false"
+	case f.Standardise:
+		return " with standardise: true"
 	case f.Log:
 		return " with log: true"
 	case f.Buckets > 0:
 		return fmt.Sprintf(" in %d buckets", f.Buckets)
 	}
-	return ""
+	return " with the same settings"
 }
 
 // VocabularySize counts the strings of one feature.
