@@ -66,7 +66,7 @@ const topics = "Where the records are and how they become fields.\n" +
 	"\n" +
 	"An expression in derive or where consists of fields (`zip code` between backticks), numbers, 'strings', + - * / %,\n" +
 	"== != < <= > >=, in (1, 2), and, or, not, and log, floor, abs, min, max, missing(x), if(condition, x, y), seconds(x, \"iso\"). A field that\n" +
-	"== compares with a string or another field is a string, otherwise a number. A condition is 1 or 0. The result of a\n" +
+	"== compares with a string, another field or an integer from 2^53 on is a string, otherwise a number. A condition is 1 or 0. The result of a\n" +
 	"missing value, and of x / 0, is missing. where keeps the records for which its condition is 1."
 
 const labelAbout = "The field to predict. labels adds more labels: each is a number, 0 or 1 unless it has a threshold or kind: number. Each\n" +

@@ -16,7 +16,8 @@
 // which reads a date as seconds since 1970 in a format of package date: seconds(time, "iso").
 //
 // A field is a number, unless it is compared with a text or with another field: then
-// both are texts, and only == and != are possible. Conditions are 1 or 0 as numbers.
+// both are texts, and only == and != are possible. Numbers are exact up to 2^53; ==, != and
+// in compare a field with a larger integer as texts, and the other comparisons as numbers. Conditions are 1 or 0 as numbers.
 //
 // A result computed from a missing value is missing. So are a quotient by 0 and the
 // logarithm of a number that is not positive. However, "false and missing" is false, and

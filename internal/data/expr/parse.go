@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -82,6 +83,7 @@ type node struct {
 	value compiled // numeric and condition
 	text  string   // textual
 	field int      // open
+	vast  string   // numeric: it is this integer, which is not exact as a number; "": it is not
 }
 
 // parser is a recursive descent parser. After a fault its nodes are undefined.
@@ -187,6 +189,9 @@ func (p *parser) comparison() node {
 
 // compare compiles a comparison of numbers or of strings.
 func (p *parser) compare(o string, at int, a, b node) compiled {
+	if o == "==" || o == "!=" {
+		a, b = exact(a, b), exact(b, a)
+	}
 	if a.kind != textual && b.kind != textual && !(a.kind == open && b.kind == open) {
 		return comparisons[o](p.number(a, o), p.number(b, o))
 	}
@@ -216,6 +221,13 @@ func (p *parser) in(n node) compiled {
 		switch t := p.token; {
 		case t.kind == text && sign > 0:
 			words[t.text] = true
+			p.advance()
+		case t.kind == number && isVast(t.text) && n.kind == open:
+			word := t.text
+			if sign < 0 {
+				word = "-" + word
+			}
+			words[word] = true
 			p.advance()
 		case t.kind == number:
 			numbers = append(numbers, sign*p.literal())
@@ -269,14 +281,22 @@ func (p *parser) unary() node {
 	if negative {
 		value = minus(value)
 	}
-	return node{kind: numeric, at: at, value: value}
+	vast := n.vast
+	if vast != "" && negative {
+		vast = "-" + vast
+	}
+	return node{kind: numeric, at: at, value: value, vast: vast}
 }
 
 func (p *parser) primary() node {
 	t := p.token
 	switch {
 	case t.kind == number:
-		return node{kind: numeric, at: t.at, value: constant(p.literal())}
+		n := node{kind: numeric, at: t.at, value: constant(p.literal())}
+		if isVast(t.text) {
+			n.vast = t.text
+		}
+		return n
 	case t.kind == text:
 		p.advance()
 		return node{kind: textual, at: t.at, text: t.text}
@@ -296,6 +316,21 @@ func (p *parser) primary() node {
 }
 
 var keywords = map[string]bool{"and": true, "or": true, "not": true, "in": true}
+
+// isVast reports whether text is an integer from 2^53 on, next to which numbers leave others out.
+func isVast(text string) bool {
+	const exact = 1 << 53
+	n, err := strconv.ParseUint(text, 10, 64)
+	return err == nil && n >= exact || errors.Is(err, strconv.ErrRange)
+}
+
+// exact returns n, or the text of an integer that is not exact as a number and that is compared with a field.
+func exact(n, with node) node {
+	if n.vast == "" || with.kind != open {
+		return n
+	}
+	return node{kind: textual, at: n.at, text: n.vast}
+}
 
 // literal parses a number.
 func (p *parser) literal() float64 {
