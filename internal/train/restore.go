@@ -30,7 +30,9 @@ func (r *run) restoreBest() (restored bool, err error) {
 	if err := save.ReadJSON(c, save.SectionCursor, &was); err != nil {
 		return false, err
 	}
-	r.cursor.LastLoss = was.LastLoss
+	if r.cursor.LastLoss = was.LastLoss; was.Consumed > 0 { // with train.eval_steps it is inside an epoch
+		r.cursor.LastLoss = was.meanLoss()
+	}
 	return true, r.trainer.Load(c, nil, was.Refit.steps(), save.FilledConfig)
 }
 

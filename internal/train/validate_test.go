@@ -79,6 +79,10 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 	if want := fmt.Sprintf("; no better for 4 evaluations: step %d was the best", best.Step); !strings.HasSuffix(said[len(said)-1], want) {
 		t.Errorf("line %q, want %q", said[len(said)-1], want)
 	}
+	at := slices.IndexFunc(said, func(line string) bool { return strings.HasPrefix(line, fmt.Sprintf("step %d: ", best.Step)) })
+	if want := fmt.Sprintf("train log-loss %.4f in this epoch so far", res.TrainLogLoss); at < 0 || !strings.Contains(said[at], want) {
+		t.Errorf("no %q in the line of the best step: %q", want, said)
+	}
 	all, err := checkpoint.List(filepath.Join(res.RunDir, checkpoint.Folder))
 	fatal.If(t, err)
 	for _, from := range all {

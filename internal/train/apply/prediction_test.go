@@ -346,6 +346,34 @@ func TestPredictSeveralLabels(t *testing.T) {
 	}
 }
 
+// TestPredictMissingLabels: a further label that a record does not have is missing in the output.
+func TestPredictMissingLabels(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("y,z,n,x\n")
+	for i := range 200 {
+		fmt.Fprintf(&b, "%d,%s,%s,%d\n", i%2, []string{"", "0", "1"}[i%3], []string{"1.5", ""}[i%4/3], i%7)
+	}
+	file := filepath.Join(t.TempDir(), "labels.csv")
+	fatal.If(t, os.WriteFile(file, []byte(b.String()), 0o644))
+	c, err := config.Parse("labels.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], header: true}
+label: {field: y}
+labels: [{field: z}, {field: n, kind: number}]
+features: [{field: x, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 64, epochs: 1}
+`, file)))
+	fatal.If(t, err)
+	rows, _ := predictAll(t, PredictOptions{Eval: EvalOptions{Resume: trained(t, 1, c).RunDir, Data: []string{file}}, Label: true})
+	z, n := slices.Index(rows[0], "label_z"), slices.Index(rows[0], "label_n")
+	for i, r := range rows[1:] {
+		if want := []string{"", "0", "1"}[i%3]; r[z] != want || (r[n] == "") != (i%4 == 3) {
+			t.Fatalf("row %d: %q", i, r)
+		}
+	}
+}
+
 // TestPredictBadRecords: a record that cannot be used gets a line without a prediction and
 // does not change the other predictions.
 func TestPredictBadRecords(t *testing.T) {

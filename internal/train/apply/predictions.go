@@ -411,8 +411,13 @@ func (w *predictionWriter) put(column *int, x float32) {
 	*column++
 }
 
-// putLabel sets the next column to a label. A label is 0 or 1 unless it is a number.
+// putLabel sets the next column to a label. A label is 0 or 1 unless it is a number, and missing if x is not a number.
 func (w *predictionWriter) putLabel(column *int, l *schema.Label, x float32) {
+	if math.IsNaN(float64(x)) {
+		w.lists[*column].Begin(value.None)
+		*column++
+		return
+	}
 	if l.IsNumber() {
 		w.put(column, x)
 		return
