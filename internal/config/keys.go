@@ -365,7 +365,7 @@ func trainSections() []section {
 			{name: "mode", def: "lazy", about: "lazy: only rows of the batch; dense: every row takes a step in every step, as in frameworks with dense gradients", choices: []string{"lazy", "dense"}},
 		}},
 		{"train.class_weight", reflect.TypeFor[Classes](), "Factors of the sample weights by the first label, which must be binary. They shift predictions: a factor of 3 for\n" +
-			"positives about triples the odds. Metrics ignore them.", []key{
+			"positives about triples the odds. The loss of the training counts them, metrics of evaluations do not.", []key{
 			{name: "positive", def: "1", about: "factor for samples with label 1", rng: "(0, 1e+06]"},
 			{name: "negative", def: "1", about: "factor for samples with label 0", rng: "(0, 1e+06]"},
 		}},

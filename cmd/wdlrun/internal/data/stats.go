@@ -29,8 +29,8 @@ func statsCommand(p *command.Program) *cli.Command {
 		Description: `Reads every record once. The number of distinct values is exact up to 1,024 and an estimate
 above, within about 2 %; an estimate is marked with ~. The label is taken from -config, otherwise
 a column that looks like one. AUC and bits measure how well a single column predicts the label:
-the AUC of a model with no other feature, and the mutual information. They are measured on up
-to 32,768 records of each class. With -index, or with an index in the configuration, the values
+the AUC of a model with no other feature, and a lower bound of the mutual information: what is gained
+on records to which the model was not fitted. They are measured on up to 32,768 records of each class. With -index, or with an index in the configuration, the values
 of each field that are not in the index are counted.
 
 Pairs of fields that say more about the label than their parts are candidates for crosses. The
