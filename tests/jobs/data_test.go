@@ -469,6 +469,9 @@ func TestDataCheck(t *testing.T) {
 			t.Errorf("no %q in\n%s", w, o.stdout)
 		}
 	}
+	if o := must(t, dir, "data stats a.csv"); !strings.Contains(o.stderr, "a.csv:3: column age holds \"n.a.\" among 199 numbers") {
+		t.Errorf("data stats names no value that counts as missing: %s", o.stderr)
+	}
 	must(t, dir, "gen -rows 3000 -out c.tsv.gz")
 	b, err := os.ReadFile(filepath.Join(dir, "c.tsv.gz"))
 	fatal.If(t, err)

@@ -255,6 +255,9 @@ func dataStats(p *command.Program, c *cli.Context) error {
 		return err
 	}
 	warnUnread(p, t)
+	for _, note := range t.notes { // such as values that count as missing
+		fmt.Fprintf(p.Stderr, "wdlrun: %s\n", note)
+	}
 	if t.config == nil {
 		t.label = t.guess
 	}
