@@ -281,6 +281,7 @@ func TestNoVersion(t *testing.T) {
 		s.write(3, "three")
 		time.Sleep(2 * time.Second)
 		s.serves(Want{}, 3)
+		synctest.Wait() // a look at this moment would find the folder half gone
 		seen := len(s.told())
 		fatal.If(t, os.Rename(s.base, away)) // at once, unlike its removal
 		time.Sleep(5 * time.Second)
