@@ -269,12 +269,12 @@ func (d *decision) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err
 	if now := d.opt.Tolerance; err == nil && was.String() != now.String() {
 		d.opt.Say(fmt.Sprintf("the training resumes in %v; until step %d it was in %v", now, from.Step(), was))
 	}
-	d.sayStep(c, old, from)
+	d.nameStep(c, old, from)
 	return err
 }
 
-// sayStep says that a step has another number of samples than before, because train.batch counts those of a rank.
-func (d *decision) sayStep(c, old *config.Config, from *checkpoint.Checkpoint) {
+// nameStep says that a step has another number of samples than before, because train.batch counts those of a rank.
+func (d *decision) nameStep(c, old *config.Config, from *checkpoint.Checkpoint) {
 	was, err := save.Placed(from, layout.Shards)
 	if err != nil || was == nil || c.Train.Batch == 0 || c.Train.Batch != old.Train.Batch || was.Ranks == d.size {
 		return

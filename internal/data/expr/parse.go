@@ -78,12 +78,12 @@ const (
 
 // node is a part of an expression.
 type node struct {
-	kind  kind
-	at    int
-	value compiled // numeric and condition
-	text  string   // textual
-	field int      // open
-	vast  string   // numeric: it is this integer, which is not exact as a number; "": it is not
+	kind    kind
+	at      int
+	value   compiled // numeric and condition
+	text    string   // textual
+	field   int      // open
+	inexact string   // numeric: it is this integer, which is not exact as a number; "": it is not
 }
 
 // parser is a recursive descent parser. After a fault its nodes are undefined.
@@ -222,7 +222,7 @@ func (p *parser) in(n node) compiled {
 		case t.kind == text && sign > 0:
 			words[t.text] = true
 			p.advance()
-		case t.kind == number && isVast(t.text) && n.kind == open:
+		case t.kind == number && isInexact(t.text) && n.kind == open:
 			word := t.text
 			if sign < 0 {
 				word = "-" + word
@@ -281,11 +281,11 @@ func (p *parser) unary() node {
 	if negative {
 		value = minus(value)
 	}
-	vast := n.vast
-	if vast != "" && negative {
-		vast = "-" + vast
+	inexact := n.inexact
+	if inexact != "" && negative {
+		inexact = "-" + inexact
 	}
-	return node{kind: numeric, at: at, value: value, vast: vast}
+	return node{kind: numeric, at: at, value: value, inexact: inexact}
 }
 
 func (p *parser) primary() node {
@@ -293,8 +293,8 @@ func (p *parser) primary() node {
 	switch {
 	case t.kind == number:
 		n := node{kind: numeric, at: t.at, value: constant(p.literal())}
-		if isVast(t.text) {
-			n.vast = t.text
+		if isInexact(t.text) {
+			n.inexact = t.text
 		}
 		return n
 	case t.kind == text:
@@ -317,8 +317,8 @@ func (p *parser) primary() node {
 
 var keywords = map[string]bool{"and": true, "or": true, "not": true, "in": true}
 
-// isVast reports whether text is an integer from 2^53 on, next to which numbers leave others out.
-func isVast(text string) bool {
+// isInexact reports whether text is an integer from 2^53 on, next to which numbers leave others out.
+func isInexact(text string) bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseUint(text, 10, 64)
 	return err == nil && n >= exact || errors.Is(err, strconv.ErrRange)
@@ -326,10 +326,10 @@ func isVast(text string) bool {
 
 // exact returns n, or the text of an integer that is not exact as a number and that is compared with a field.
 func exact(n, with node) node {
-	if n.vast == "" || with.kind != open {
+	if n.inexact == "" || with.kind != open {
 		return n
 	}
-	return node{kind: textual, at: n.at, text: n.vast}
+	return node{kind: textual, at: n.at, text: n.inexact}
 }
 
 // literal parses a number.

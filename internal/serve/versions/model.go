@@ -38,7 +38,7 @@ type model[M io.Closer] struct {
 	newest   int           // number of the latest configuration
 	finished int           // latest configuration that a complete round has used
 	hidden   bool          // Replace has not made the model visible yet
-	untold   []Event       // of a hidden model
+	pending  []Event       // of a hidden model
 
 	// Used only by keep.
 	from   *model[M] // the model that this one replaces, during the first round
@@ -162,7 +162,7 @@ func (m *model[M]) reportBase(base string, err error) {
 	m.base = text
 	m.mu.Unlock()
 	if text != before && err != nil {
-		m.tell(Event{Model: m.name, Status: Status{Number: -1, Err: fmt.Errorf("serve: model %s: base path %s: %w", m.name, base, err)}, Dir: base})
+		m.reportEvent(Event{Model: m.name, Status: Status{Number: -1, Err: fmt.Errorf("serve: model %s: base path %s: %w", m.name, base, err)}, Dir: base})
 	}
 }
 
@@ -338,15 +338,15 @@ func (m *model[M]) setStatus(s Status, dir string, took time.Duration) {
 		delete(m.status, slices.Min(ended))
 	}
 	m.mu.Unlock()
-	m.tell(Event{m.name, s, dir, took})
+	m.reportEvent(Event{m.name, s, dir, took})
 }
 
-// tell reports an event, of a hidden model once it is visible.
-func (m *model[M]) tell(e Event) {
+// reportEvent reports an event, of a hidden model once it is visible.
+func (m *model[M]) reportEvent(e Event) {
 	m.mu.Lock()
 	hidden := m.hidden
 	if hidden {
-		m.untold = append(m.untold, e)
+		m.pending = append(m.pending, e)
 	}
 	m.mu.Unlock()
 	if !hidden {
@@ -354,12 +354,12 @@ func (m *model[M]) tell(e Event) {
 	}
 }
 
-// appear reports what has happened while the model was hidden.
-func (m *model[M]) appear() {
+// reportPending reports what has happened while the model was hidden.
+func (m *model[M]) reportPending() {
 	for {
 		m.mu.Lock()
-		events := m.untold
-		m.untold, m.hidden = nil, len(events) > 0
+		events := m.pending
+		m.pending, m.hidden = nil, len(events) > 0
 		m.mu.Unlock()
 		if len(events) == 0 {
 			return

@@ -68,7 +68,7 @@ func (r *Registry[M]) Replace(ctx context.Context, all []Config) error {
 	}
 	r.swap(next)
 	for _, m := range fresh {
-		defer m.appear() // after r.mu is free
+		defer m.reportPending() // after r.mu is free
 	}
 	return nil
 }

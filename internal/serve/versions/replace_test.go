@@ -53,13 +53,13 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 			{[]Config{{Name: "m", Labels: map[string]int64{"b": 1}}, {Name: "m"}}, "model m is given twice"},
 		} {
 			synctest.Wait()
-			before := len(s.told())
+			before := len(s.reported())
 			err := s.replace(x.bad...)
 			if err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v: %v, want %s", x.bad, err, x.want)
 			}
-			if synctest.Wait(); len(s.told()) != before {
-				t.Errorf("%v: reported although nothing has changed: %v", x.bad, s.told()[before:])
+			if synctest.Wait(); len(s.reported()) != before {
+				t.Errorf("%v: reported although nothing has changed: %v", x.bad, s.reported()[before:])
 			}
 			s.serves(Want{}, 3)
 			s.serves(Want{Label: "a"}, 3)
@@ -79,8 +79,8 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 			s.serves(version(1), 0)
 		}
 		synctest.Wait()
-		if n := len(slices.DeleteFunc(s.told(), func(e string) bool { return e != "m/3 loading" })); n != 1 || first.Model.closed.Load() {
-			t.Errorf("version 3 was opened %d times, closed %v: %v", n, first.Model.closed.Load(), s.told())
+		if n := len(slices.DeleteFunc(s.reported(), func(e string) bool { return e != "m/3 loading" })); n != 1 || first.Model.closed.Load() {
+			t.Errorf("version 3 was opened %d times, closed %v: %v", n, first.Model.closed.Load(), s.reported())
 		}
 		s.write(4, "4") // the new configuration follows the folder
 		time.Sleep(3 * time.Second)

@@ -107,8 +107,8 @@ func (s *server) note(e Event) {
 	s.events = append(s.events, fmt.Sprintf("%s/%d %s", e.Model, e.Number, [...]string{"loading", "available", "unloading", "ended"}[e.State]))
 }
 
-// told returns the events.
-func (s *server) told() []string {
+// reported returns the events.
+func (s *server) reported() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
@@ -188,8 +188,8 @@ func TestVersionsSwitch(t *testing.T) {
 			t.Error("a version that nothing uses was not closed")
 		}
 		want := []string{"m/1 loading", "m/1 available", "m/2 loading", "m/2 available", "m/1 unloading", "m/1 ended"}
-		if !slices.Equal(s.told(), want) {
-			t.Errorf("events %v", s.told())
+		if !slices.Equal(s.reported(), want) {
+			t.Errorf("events %v", s.reported())
 		}
 	})
 }
@@ -209,10 +209,10 @@ func TestCorruptVersions(t *testing.T) {
 		if len(all) != 3 || all[0].Number != 3 || all[0].State != Ended || all[0].Err == nil || all[2].State != Available {
 			t.Errorf("%+v", all)
 		}
-		n := len(s.told())
+		n := len(s.reported())
 		time.Sleep(10 * time.Second)
-		if len(s.told()) != n {
-			t.Errorf("a corrupt version is tried again: %v", s.told()[n:])
+		if len(s.reported()) != n {
+			t.Errorf("a corrupt version is tried again: %v", s.reported()[n:])
 		}
 		s.write(3, "three")
 		time.Sleep(2 * time.Second)
@@ -282,11 +282,11 @@ func TestNoVersion(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.serves(Want{}, 3)
 		synctest.Wait() // a look at this moment would find the folder half gone
-		seen := len(s.told())
+		seen := len(s.reported())
 		fatal.If(t, os.Rename(s.base, away)) // at once, unlike its removal
 		time.Sleep(5 * time.Second)
 		s.serves(Want{}, 3)
-		if events := s.told()[seen:]; len(events) != 1 || events[0] != "m/-1 loading" {
+		if events := s.reported()[seen:]; len(events) != 1 || events[0] != "m/-1 loading" {
 			t.Errorf("a lost base folder is not reported once: %v", events)
 		}
 	})
@@ -429,7 +429,7 @@ func TestPinsAreLabels(t *testing.T) {
 	s.serves(Want{Label: "both"}, 5)
 	s.serves(Want{Label: "gone"}, 0)
 	s.serves(Want{Version: 4, HasVersion: true}, 0)
-	if !strings.Contains(strings.Join(s.told(), "\n"), "m/-1") {
+	if !strings.Contains(strings.Join(s.reported(), "\n"), "m/-1") {
 		t.Error("a file in pins that is not used is not reported")
 	}
 	fatal.If(t, s.set(Config{Name: "m"})) // the latest
