@@ -86,13 +86,7 @@ func TestIndexServesOtherModels(t *testing.T) {
 	if mean := statisticsOf(t, e, "age").Mean; mean != 35 {
 		t.Errorf("mean %v", mean)
 	}
-	same, err := index.For(s)
-	fatal.If(t, err)
-	a, _ := index.Marshal()
-	b, _ := same.Marshal()
-	if !bytes.Equal(a, b) {
-		t.Errorf("the index for its own schema is another:\n%s\n%s", a, b)
-	}
+	wantItself(t, index, s)
 	other.Features[0].Log = true
 	other.Features[2].Encode = "vocabulary"
 	_, err = index.For(other)
@@ -103,6 +97,18 @@ func TestIndexServesOtherModels(t *testing.T) {
 	}
 	if got := fmt.Sprint(s.NeedsFit(), other.NeedsFit()); got != "[city tags age age_standardise] [age place tags]" {
 		t.Errorf("need statistics: %s", got)
+	}
+}
+
+// wantItself fails the test unless the index for its own schema is the index itself.
+func wantItself(t *testing.T, index *encode.Encoder, own schema.Schema) {
+	t.Helper()
+	same, err := index.For(own)
+	fatal.If(t, err)
+	a, _ := index.Marshal()
+	b, _ := same.Marshal()
+	if !bytes.Equal(a, b) {
+		t.Errorf("the index for its own schema is another:\n%s\n%s", a, b)
 	}
 }
 
@@ -117,13 +123,7 @@ func TestIndexOfFeaturesOfOneField(t *testing.T) {
 	for range 2 {
 		_, fit := prepare(t, src, s, 1, datatest.Write(t, "cities.csv", cityRows))
 		index := newEncoder(t, fit)
-		same, err := index.For(s)
-		fatal.If(t, err)
-		a, _ := index.Marshal()
-		b, _ := same.Marshal()
-		if !bytes.Equal(a, b) {
-			t.Errorf("the index for its own schema is another:\n%s\n%s", a, b)
-		}
+		wantItself(t, index, s)
 		slices.Reverse(s.Features)
 	}
 	only := schema.Schema{Label: s.Label, Features: []schema.Feature{{Field: "age", Encode: "standardise"}}}

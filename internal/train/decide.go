@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-	"github.com/wdlrun/wdlrun/internal/text/plural"
-
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/model/copies"
 	"github.com/wdlrun/wdlrun/internal/model/layout"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/text/plural"
 	"github.com/wdlrun/wdlrun/internal/train/convert"
 	"github.com/wdlrun/wdlrun/internal/train/save"
 	"github.com/wdlrun/wdlrun/internal/train/volumes"

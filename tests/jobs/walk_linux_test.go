@@ -71,7 +71,7 @@ func TestColumnsOfLaterPartitions(t *testing.T) {
 	config := strings.Replace(walkConfig, "model:", "  - {field: device, encode: vocabulary, min_count: 1}\nmodel:", 1)
 	write(t, dir, "ctr.yaml", config)
 	write(t, dir, "bad.yaml", strings.Replace(config, "field: device", "field: dvice", 1))
-	const line = "wdlrun: dt=2026-11-0%d: no file has column device, which those of dt=2026-11-03 have: its values are missing\n"
+	const line = "wdlrun: dt=2026-11-0%d: no file has column device, so its values are missing; the files of dt=2026-11-03 have it\n"
 	named := func(args string, days ...int) {
 		t.Helper()
 		o := must(t, dir, args)

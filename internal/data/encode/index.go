@@ -35,8 +35,8 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 	return compile(s, stats)
 }
 
-// like returns the feature of e with the statistics for f, or −1: of several, the one of that name, or else with that
-// size of the vocabulary.
+// like returns the position of the feature of e whose statistics f can use, or −1. If there are several, it prefers the
+// one with the name of f, and then the one with the same size of the vocabulary.
 func (e *Encoder) like(f *schema.Feature) int {
 	best, most := -1, -1
 	for i := range e.schema.Features {
@@ -58,7 +58,7 @@ func (e *Encoder) like(f *schema.Feature) int {
 	return best
 }
 
-// settings are those on which the statistics of a feature depend, besides its field and encoding.
+// settings are the options of a feature that change its statistics. Its field and encoding change them too.
 type settings struct {
 	separator, pairs, padding, format, zone, reference string
 	buckets                                            uint64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/wire"
+	"github.com/wdlrun/wdlrun/internal/kernel/f32"
 )
 
 // A feature with encode: rate gives two numbers for each value of its field: the log-odds of the
@@ -70,10 +71,7 @@ func (o RateOrder) Fold(id uint64) int {
 	if o.Rows > 0 {
 		return min(int(id)*rateFolds/int(o.Rows), rateFolds-1)
 	}
-	id += 0x9E3779B97F4A7C15 // a step of splitmix64
-	id = (id ^ id>>30) * 0xBF58476D1CE4E5B9
-	id = (id ^ id>>27) * 0x94D049BB133111EB
-	return int((id ^ id>>31) >> 32 * rateFolds >> 32)
+	return int(f32.Mix(id+f32.Golden) >> 32 * rateFolds >> 32)
 }
 
 // sumOf returns the counts of a value in all slots.
@@ -353,8 +351,8 @@ func (t *Tally) Merge(b []byte) error {
 	return nil
 }
 
-// WithRates returns e with the counts of t and those of earlier trainings. With counted, an earlier one has counted
-// the same records: their labels are not among the inputs of the records themselves, and they count once.
+// WithRates returns e with the counts of t and of earlier trainings. With counted, an earlier training has already
+// counted the records of t. They are then counted once, and the rate of a record leaves out its own label.
 func (e *Encoder) WithRates(t *Tally, counted bool) (*Encoder, error) {
 	stats, n := slices.Clone(e.stats), 0
 	for i, f := range e.schema.Features {

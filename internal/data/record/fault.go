@@ -37,7 +37,7 @@ type Fault struct {
 	Block int32 // in the dataset; faults are ordered by it
 }
 
-// Take sets the column, the value and the reason of a fault to those of another.
+// Take copies the column, the value and the reason of o. The place stays.
 func (f *Fault) Take(o *Fault) { f.Column, f.Value, f.Want = o.Column, o.Value, o.Want }
 
 // Place returns the place of the record: people.csv:12.

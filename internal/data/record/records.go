@@ -320,8 +320,8 @@ func (f *Files) Types() (map[string]table.Declared, error) {
 	return all, nil
 }
 
-// Lists returns those of some fields that have several values in one of the first DefaultLook records, or are columns
-// of lists.
+// Lists returns the fields among names that hold lists: their column is of a list type, or one of the first DefaultLook
+// records has several values.
 func (f *Files) Lists(ctx context.Context, names []string) (map[string]bool, error) {
 	all := map[string]bool{}
 	types, err := f.Types()

@@ -270,7 +270,7 @@ func (w *walking) lacks(part *walk.Partition) []string {
 	}
 	unused := slices.DeleteFunc(l.New, func(name string) bool { return slices.Contains(reads, name) })
 	for _, name := range l.Names {
-		line := fmt.Sprintf("wdlrun: %s: no file has column %s, which those of %s have: its values are missing", w.plan.Name(part.Day), name, w.plan.Name(l.From))
+		line := fmt.Sprintf("wdlrun: %s: no file has column %s, so its values are missing; the files of %s have it", w.plan.Name(part.Day), name, w.plan.Name(l.From))
 		if len(unused) > 0 {
 			line += fmt.Sprintf("; columns that are new there and that no feature uses: %s; if one of them is %s renamed, write %s", strings.Join(unused, ", "), name, w.renamed(name, unused[0]))
 		}
