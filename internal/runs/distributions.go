@@ -7,10 +7,9 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/metrics"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // maxDistributions is the maximum number of evaluations that Distributions returns.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 

@@ -12,9 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // The series of points in metrics.jsonl.

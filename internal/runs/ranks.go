@@ -10,9 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // RankTimes is a line of metrics.jsonl with the times of ranks in the steps since the line

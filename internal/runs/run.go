@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // State is the state of a training.

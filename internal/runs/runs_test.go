@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 

@@ -17,13 +17,12 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
-
-	"github.com/wdlrun/wdlrun/internal/serve/tfs"
-	"github.com/wdlrun/wdlrun/internal/serve/versions"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
 	"github.com/wdlrun/wdlrun/internal/testkit/patient"
 )
 

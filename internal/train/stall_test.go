@@ -3,10 +3,9 @@ package train
 import (
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/train/traintest"
-
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train/traintest"
 )
 
 // TestResultReportsTheCostOfCheckpoints: the result contains the cost of checkpoints, on one

@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/config"
-	"github.com/wdlrun/wdlrun/internal/train"
-	"github.com/wdlrun/wdlrun/internal/train/traintest"
-
 	"github.com/wdlrun/wdlrun/internal/export"
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
+	"github.com/wdlrun/wdlrun/internal/train"
+	"github.com/wdlrun/wdlrun/internal/train/traintest"
 )
 
 // exported writes the model of a run in the format of package export.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/testkit/fatal"
 )
 

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-	"github.com/wdlrun/wdlrun/internal/train/shared"
-
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
+	"github.com/wdlrun/wdlrun/internal/train/shared"
 	"github.com/wdlrun/wdlrun/trace"
 )
 

@@ -11,11 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/internal/machine/regular"
 	"github.com/wdlrun/wdlrun/internal/model/slots"
 	"github.com/wdlrun/wdlrun/internal/model/step"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // CommitLog records in the run directory which microbatches counted in each step, with a

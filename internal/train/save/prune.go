@@ -4,9 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 )
 
 // Progress is the position of a training at a checkpoint.

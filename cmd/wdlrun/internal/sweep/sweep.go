@@ -8,11 +8,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/runs/sweep"
 	"github.com/wdlrun/wdlrun/internal/text/plural"
 )

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
-	"github.com/wdlrun/wdlrun/internal/runs/rundir"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/cmd/wdlrun/internal/command"
 	"github.com/wdlrun/wdlrun/internal/config"
 	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/runs/rundir"
 	"github.com/wdlrun/wdlrun/internal/train"
 	"github.com/wdlrun/wdlrun/rank"
 )
